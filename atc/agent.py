@@ -584,7 +584,7 @@ class Agent:
         if result.status == "waiting" and run.stored is not None and self.settings.approval_url is not None:
             from atc.run import approval_url  # once the journal is free, for the answer may decide
 
-            await approval_url.ask(run.stored, self.settings, self.permissions)
+            await approval_url.ask(run.stored, self.settings, self._approval)
         return result
 
     async def _opened(

@@ -3,6 +3,7 @@
 From the first parked call of a program on, no write is sent, also none that a rule allows: what follows may rest on it.
 Further writes are collected, so that a loop is one form. A read that is made meanwhile does not see what a parked call
 would change, so the next write may rest on what is not so: it ends the collecting, and every later call is refused.
+So does a write for which the form has no room.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 from atc import wording
 from atc._host.redaction import Redactor
+from atc._records.packing import as_text
 from atc._records.records import ChangedRead, PendingCall
 from atc.calls.approval import ApprovalRequest
 from atc.calls.attempt import Attempt
@@ -23,6 +25,9 @@ from atc.calls.json_values import canonical
 from atc.calls.parked import WAITS_S, Decision, ParkedCall, digest_of
 from atc.errors import CallRefused
 
+MAX_FORM = 4_000_000
+"""Characters of JSON that the arguments of one form take; a first call may take more. A run that waits is kept for
+days, and whoever wrote its program says how large it is."""
 Elsewhere = Callable[[CallKey, str], Awaitable[str]]
 _ENDED = "the run waits for a yes to an earlier call: nothing is called until then"
 
@@ -47,6 +52,7 @@ class Parking:
         self.has_begun = False
         """Whether the run has parked a call."""
         self._has_read = self._has_ended = False
+        self._size = 0
 
     def begin_program(self) -> None:
         """Let the next program ask for the parked calls again. Where one of this run waits, nothing begins anew: a
@@ -96,10 +102,11 @@ class Parking:
             known: a parked call that equals it: it goes on waiting, or keeps its yes, if that still holds.
 
         Raises:
-            CallRefused: a read came between, so the collecting ends.
+            CallRefused: a read came between, or the form is full, so the collecting ends.
             JournalError: it cannot be written down.
         """
-        if self._has_read:
+        self._size += len(as_text(attempt.arguments))
+        if self._has_read or (self.has_begun and self._size > MAX_FORM):
             self._has_ended = True
             raise CallRefused(_ENDED, status="waiting")
         self.has_begun = True

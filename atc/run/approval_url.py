@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import httpx
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from atc._records.packing import pack
 from atc.calls.attempt import cut_arguments
@@ -28,6 +28,7 @@ from atc.settings import Settings
 from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
+    from atc.calls.approval import Approval
     from atc.calls.permissions.permissions import Permissions
 
 ANSWER_S = 10.0
@@ -68,14 +69,18 @@ class _NoAnswer(Exception):
         self.problem, self.detail = problem, detail
 
 
-async def ask(stored: StoredRun, settings: Settings, permissions: Permissions | None) -> None:
+async def ask(stored: StoredRun, settings: Settings, approval: Approval) -> None:
     """Say what a run waits for, and take the decisions of the answer. Raises nothing: what came of it is a note.
 
     Args:
         stored: the run, which has ended as ``waiting``.
         settings: with the approval URL.
-        permissions: of the run's agent; ``None``: those of the settings.
+        approval: of the run's agent: its permissions say who decides, also where they are those of a client's guard;
+            without any, those of the settings do.
     """
+    from atc.calls.permissions.guard import Guard
+
+    permissions = approval.policy.permissions if isinstance(approval.policy, Guard) else None
     assert settings.approval_url is not None
     assert settings.approval_secret is not None
     secret = settings.approval_secret.get_secret_value().encode()
@@ -198,8 +203,8 @@ def _read(answer: bytes, nonce: str, calls: set[int]) -> list[_Decided]:
         _NoAnswer: it is none to this question, or decides about another call, or about one twice: nothing of it counts.
     """
     try:
-        read = _Answer.model_validate_json(answer)
-    except ValidationError:
+        read = _Answer.model_validate(json.loads(answer, object_pairs_hook=_each_once))
+    except (ValueError, RecursionError):  # a ValidationError is a ValueError
         raise _NoAnswer("form") from None
     if not hmac.compare_digest(read.nonce.encode("utf-8", "replace"), nonce.encode()):
         raise _NoAnswer("nonce")
@@ -209,6 +214,18 @@ def _read(answer: bytes, nonce: str, calls: set[int]) -> list[_Decided]:
     if len(set(numbers)) < len(numbers):
         raise _NoAnswer("form", "it decides twice about one call")
     return list(read.decisions)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON, whose names differ: of two values nobody knows which one was meant.
+
+    Raises:
+        ValueError: two are equal.
+    """
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a name stands twice")
+    return made
 
 
 def _take(

@@ -3,8 +3,8 @@
 A call in doubt was sent, and no answer came. The read looks at the service whether it was done. It passes the broker,
 with the permissions, the limits and the audit of any call; it is no call of the run, and answers none of its programs.
 
-*Done* counts at once. *Not done* counts only after the call's own time limit, and if a second reading says so too: the
-service may be at it still. Everything else leaves the call in doubt.
+*Done* counts at once. *Not done* counts only if the call was given up as long ago as its own time limit is, and if a
+second reading says so too: the service may be at it still. Everything else leaves the call in doubt.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from atc.calls.permissions.conditions import Condition
 from atc.calls.permissions.guard import Guard
 from atc.calls.permissions.patterns import Reader
 from atc.calls.permissions.tool_tables import Settle, settle_of
+from atc.calls.sending import MAX_RETRY_AFTER_S
 from atc.calls.settled import Settlement
 from atc.errors import AtcError, UsageError
 from atc.result import Effect
@@ -101,7 +102,7 @@ class Settling:
         agent: whose tools, permissions and limits count.
         journal: of the run, which this process holds.
         run_id: of the run.
-        sent: when each call was sent, in seconds since 1970, as far as the trace tells.
+        given_up: when each call was given up, or else sent, in seconds since 1970, as far as the trace tells.
         timeout_s: the time limit of a call when the run was begun.
         noted: is told of each call that is settled.
         pause: waits.
@@ -110,7 +111,7 @@ class Settling:
     agent: Agent
     journal: Journal
     run_id: str
-    sent: dict[int, float]
+    given_up: dict[int, float]
     timeout_s: float
     noted: Noted
     pause: Pause = asyncio.sleep
@@ -232,9 +233,11 @@ class Settling:
 
     def _left(self, entry: CallEntry) -> float:
         """Return for how many seconds a call may still be under way at its service."""
-        now = time.time()
-        until = self.sent.get(entry.number, now) + self._timeout_s
-        return min(max(0.0, until - now), self._timeout_s)  # a clock may have been set back
+        now, limit = time.time(), self._timeout_s
+        if entry.idempotency is not None and entry.state == "open":  # it may have been sent once more before the end
+            limit = 2 * limit + MAX_RETRY_AFTER_S
+        until = self.given_up.get(entry.number, now) + limit
+        return min(max(0.0, until - now), limit)  # a clock may have been set back
 
 
 def _facts(attempt: Attempt) -> dict[str, Any] | None:
@@ -292,9 +295,9 @@ async def settle_run(agent: Agent, run_id: str, numbers: Sequence[int] | None = 
     stored = await asyncio.to_thread(agent.store.find, run_id)
     journal = await asyncio.to_thread(opened, stored)
     try:
-        sent, timeout_s = await asyncio.to_thread(_sent_at, stored)
+        given_up, timeout_s = await asyncio.to_thread(_given_up_at, stored)
         noted = _noting(stored, Redactor(agent.settings.secrets))
-        return await Settling(agent, journal, stored.run_id, sent, timeout_s, noted).settle(numbers)
+        return await Settling(agent, journal, stored.run_id, given_up, timeout_s, noted).settle(numbers)
     finally:
         journal.close()
 
@@ -311,8 +314,8 @@ async def settle_resumed(agent: Agent, journal: Journal, stored: StoredRun, emit
     def noted(found: SettledCall) -> None:
         emit("call_settled", settled_event(found))
 
-    sent, timeout_s = await asyncio.to_thread(_sent_at, stored)
-    return await Settling(agent, journal, stored.run_id, sent, timeout_s, noted).settle()
+    given_up, timeout_s = await asyncio.to_thread(_given_up_at, stored)
+    return await Settling(agent, journal, stored.run_id, given_up, timeout_s, noted).settle()
 
 
 def settle_by_hand(
@@ -379,18 +382,20 @@ def opened(stored: StoredRun) -> Journal:
     return journal
 
 
-def _sent_at(stored: StoredRun) -> tuple[dict[int, float], float]:
-    """Return when the calls of a run were sent, and the time limit of each when it was begun; 0 if it does not say."""
-    sent: dict[int, float] = {}
+def _given_up_at(stored: StoredRun) -> tuple[dict[int, float], float]:
+    """Return when the calls of a run were given up, or else sent, and the time limit of each when it was begun; 0 if it
+    does not say. A call whose answer did not come in time is one that takes its service longer than that."""
+    given_up: dict[int, float] = {}
     timeout_s = 0.0
     for event in stored.events():
         kind, data, at = event["kind"], event["data"], event["at"]
-        if kind == "call_sent" and isinstance(data.get("index"), int) and isinstance(at, int | float):
-            sent[data["index"]] = float(at)
+        of_call = kind in ("call_sent", "call_ended") and isinstance(data.get("index"), int)
+        if of_call and isinstance(at, int | float):
+            given_up[data["index"]] = float(at)
         elif kind == "run_started":
             given = (data.get("settings") or {}).get("call_timeout_s")
             timeout_s = max(timeout_s, float(given)) if isinstance(given, int | float) else timeout_s
-    return sent, timeout_s
+    return given_up, timeout_s
 
 
 def _noting(stored: StoredRun, redactor: Redactor) -> Noted:

@@ -8,12 +8,14 @@ made: a second undo, also after a crash, makes none again that was made or may h
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from atc._records.events import Event
 from atc._records.records import Feed, PlannedCall, UndoneCall, UndoneRun, UndoReason
-from atc.calls.entry import CallEntry, call_key
+from atc.calls.approval import EarlierWrite, EarlierWrites
+from atc.calls.entry import CallEntry, CallKey, call_key
 from atc.calls.journal import Journal
 from atc.calls.named_calls import NoValue, encoded, filled, sent_arguments
 from atc.calls.permissions.tool_tables import CallText, Reference, call_text, undo_of
@@ -40,12 +42,14 @@ class Step:
         entry: of the run's journal.
         undo: its inverse as the journal finds it again; ``None`` where there is none to be made.
         arguments: of the inverse, by the names that its tool knows.
+        tried: the run that sent the inverse before, of which somebody said that it was not done; empty where none did.
         found: what is known of it.
     """
 
     entry: CallEntry
     undo: Undo | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
+    tried: str = ""
     found: UndoneCall = field(init=False)
 
     def __post_init__(self) -> None:
@@ -95,6 +99,7 @@ class Undoing:
         if why:
             step.stays(why, run)
             return step
+        step.tried = run
         tool = self._tool_of(entry.tool, entry.key.source)
         inverse = None if tool is None else self._inverse_of(tool)
         if tool is None or inverse is None:
@@ -108,7 +113,8 @@ class Undoing:
             step.stays("masked")
         else:
             try:
-                response = (entry.value,) if entry.unread is None else None
+                is_known = entry.unread is None and entry.number > self.journal.before  # else it is not held any more
+                response = (entry.value,) if is_known else None
                 given = filled(inverse, arguments, tool.protocol, response)
             except NoValue as missing:
                 step.stays("no_value", missing.what)
@@ -156,7 +162,8 @@ class Undoing:
             raise UsageError(f"`undo` of the tool {tool.name} {error}") from None
 
     def _before(self, number: int) -> tuple[UndoReason, str]:
-        """Return what is known of an inverse that was made, or begun, before; and by which run."""
+        """Return what is known of an inverse that was made, or begun, before, and by which run. One that was sent, and
+        of which somebody said that it was not done, may be made again."""
         undo = self.journal.undone.get(number)
         if undo is None or undo.state == "refused":
             return "", ""
@@ -166,17 +173,20 @@ class Undoing:
             (each for each, other in self.journal.undone.items() if _equal(other, undo) and other.state != "refused"),
             reverse=True,  # in the order in which they were made
         )
-        made = self._made(undo)
-        if made is None:
+        sent = self._sent(undo)
+        if sent is None:
             return "undo_in_doubt", undo.run
+        made = [entry for entry in sent if not entry.is_settled_as_not_done]
         equal = [entry for entry in made if entry.key.digest == undo.digest]
-        if not equal:  # one with other arguments may have been sent in its place
-            return ("undo_in_doubt", undo.run) if len(made) > self._known(undo) else ("", "")
+        if not equal and len(made) > self._known(undo):  # one with other arguments may have been sent in its place
+            return "undo_in_doubt", undo.run
+        if not equal:
+            return "", undo.run if len(made) < len(sent) else ""
         surely = len(equal) == len(begun) and equal[begun.index(number)].state == "done"
         return "undone" if surely else "undo_in_doubt", undo.run
 
-    def _made(self, undo: Undo) -> list[CallEntry] | None:
-        """Return the inverses by one tool that a run made, or may have made; ``None`` where nobody can tell."""
+    def _sent(self, undo: Undo) -> list[CallEntry] | None:
+        """Return the inverses by one tool that a run made, may have made, or sent; ``None`` where nobody can tell."""
         stored = self.agent.store.run(undo.run)
         try:
             journal = stored.open_journal() if stored.has_journal else None
@@ -186,7 +196,8 @@ class Undoing:
             return None
         journal.close()
         writes = (entry for _, entry in sorted(journal.entries.items()) if entry.effect is not Effect.READ)
-        return [entry for entry in writes if entry.tool == undo.tool and (entry.state == "done" or entry.in_doubt)]
+        count = (entry for entry in writes if entry.state == "done" or entry.in_doubt or entry.is_settled_as_not_done)
+        return [entry for entry in count if entry.tool == undo.tool]
 
     def _known(self, undo: Undo) -> int:
         """Return how many inverses by this tool the run of an undo made for other calls."""
@@ -208,6 +219,29 @@ class Undoing:
             trace.close()
 
 
+@dataclass(frozen=True)
+class TriedBefore(EarlierWrites):
+    """The inverses that an earlier undo sent, and of which somebody said that they were not done: each takes a yes.
+
+    Args:
+        runs: by the tool and the digest of an inverse's arguments, the run that sent it.
+    """
+
+    runs: Mapping[tuple[str, str], str]
+
+    async def find(self, key: CallKey) -> EarlierWrite | None:
+        """Return that run."""
+        run = self.runs.get((key.tool, key.digest))
+        return None if run is None else EarlierWrite(run, in_doubt=True)
+
+    def take(self, key: CallKey, known: EarlierWrite | None) -> EarlierWrite | None:
+        """Let the call be made: nobody else undoes this run meanwhile."""
+        return None
+
+    def settle(self, key: CallKey, outcome: str) -> None:
+        """Note nothing: the journals do."""
+
+
 class Undoer(Strategy):
     """Makes the inverses of a run's calls, the newest first."""
 
@@ -222,7 +256,10 @@ class Undoer(Strategy):
 
     async def solve(self, run: Run) -> Ending:
         run.broker.rules, run.repairer = frozenset(), None  # what was shown is made, and nothing else
-        run.broker.approval = replace(run.broker.approval, can_wait=False)
+        tried = {(step.undo.tool, step.undo.digest): step.tried for step in self._steps if step.undo and step.tried}
+        run.broker.approval = replace(
+            run.broker.approval, can_wait=False, earlier=TriedBefore(tried) if tried else None
+        )
         feeds = {step.undo: step.found.inverse for step in self._steps if step.undo is not None}
 
         async def feeds_of(call: Call) -> tuple[Feed, ...]:
@@ -249,7 +286,10 @@ class Undoer(Strategy):
         if call.status == "in_doubt":
             step.ends("in_doubt", call.error or "")
             return False
-        self._undoing.note(step, run.run_id, "refused")
+        if step.tried:  # it still takes a yes
+            self._undoing.note(step, step.tried, "begun")
+        else:
+            self._undoing.note(step, run.run_id, "refused")
         denied = call.cause == "denied"
         step.ends("denied" if denied else "not_done", str((call.body_error and call.body_error.message) or call.error))
         return denied

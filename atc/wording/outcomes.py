@@ -257,7 +257,7 @@ def to_approve(run_id: str) -> str:
 
 def approved_by(who: str, at: float) -> str:
     """Say who let a call through that had waited, and when: ``approved by ann, 2026-11-27 12:00``."""
-    return f"approved by {who}, {time.strftime('%Y-%m-%d %H:%M', time.localtime(at))}"
+    return f"approved by {visible(who)}, {time.strftime('%Y-%m-%d %H:%M', time.localtime(at))}"
 
 
 _NO_ANSWER = {
@@ -287,7 +287,7 @@ def decided_before(call: int, *, yes: bool, by: str, at: float) -> str:
 
 def denied_by(who: str) -> str:
     """Say who refused a call that had waited."""
-    return f"{who} did not approve this call"
+    return f"{visible(who)} did not approve this call"
 
 
 def read_changed(change: ChangedRead) -> str:

@@ -183,6 +183,13 @@ def test_an_answer_that_is_not_understood_decides_nothing(till: Till, desk: Desk
     refused(till, problem, TWO)
 
 
+@pytest.mark.parametrize("twice", ['"yes": false, "yes": true', '"yes": true, "yes": true', '"yes": true, "call": 1'])
+def test_an_answer_that_says_a_thing_twice_decides_nothing(till: Till, desk: Desk, twice: str) -> None:
+    decision = f'{{"call": 1, {twice}, "by": "ann"}}'
+    desk.answer = lambda asked: f'{{"nonce": "{asked["nonce"]}", "decisions": [{decision}]}}'.encode()
+    refused(till, "form")
+
+
 def test_the_question_is_no_answer_to_itself(till: Till, desk: Desk) -> None:
     desk.answer = lambda question: desk.bodies[-1]
     refused(till, "form")

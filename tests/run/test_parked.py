@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from atc import Agent, FakeModel, Result, Toolset, UsageError, tool
-from atc.calls import parked
+from atc.calls import parked, parking
 from atc.calls.approval import ApprovalRequest
 from atc.calls.parked import first_difference
 from atc.errors import JournalError, ToolError, TraceError
@@ -118,6 +118,22 @@ def test_four_writes_of_a_loop_are_one_form_and_are_each_made_once_after_a_resta
     assert shop.sent == ["o1", "o2", "o3", "o4"]
     with pytest.raises(UsageError, match="ended with an answer"):
         shop.resume(waiting)
+
+
+def test_a_form_has_so_much_room_and_the_rest_is_asked_about_after_the_resume(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parking, "MAX_FORM", 40)  # two calls, and a first one whatever it takes
+    waiting = shop.run(LOOP)
+    assert (waiting.status, arguments(waiting)) == ("waiting", [{"order": "o1"}, {"order": "o2"}])
+    assert shop.resume(waiting).pending == waiting.pending
+    shop.agent().approve(waiting.run_id)
+    again = shop.resume(waiting)
+    assert (shop.sent, arguments(again)) == (["o1", "o2"], [{"order": "o3"}, {"order": "o4"}])
+    shop.agent().approve(waiting.run_id)
+    assert (shop.resume(waiting).value, len(shop.sent)) == (4, 4)
+    monkeypatch.setattr(parking, "MAX_FORM", 1)
+    assert arguments(shop.run(LOOP)) == [{"order": "o1"}]
 
 
 def test_without_a_decision_a_resume_waits_on_and_asks_nothing_twice(shop: Shop) -> None:

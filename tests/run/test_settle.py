@@ -17,13 +17,16 @@ from atc import Agent, FakeModel, Result
 from atc._records.records import SettledCall
 from atc.calls.approval import ApprovalRequest
 from atc.calls.entry import CallEntry
+from atc.calls.idempotency import new_key
 from atc.calls.journal import Journal, call_key
 from atc.calls.named_calls import sent_arguments
+from atc.calls.sending import MAX_RETRY_AFTER_S
 from atc.calls.settled import Settlement
 from atc.errors import JournalError, RunInUse, UsageError
 from atc.result import Effect
 from atc.run import settling
-from atc.run.settling import settle_by_hand
+from atc.run.settling import Settling, settle_by_hand
+from atc.tools.keys import KeyPlace, KeyRule
 from atc.tools.openapi.importer import import_openapi
 
 TEXT = {"type": "string"}
@@ -208,6 +211,25 @@ def test_a_service_that_is_at_it_still_is_not_taken_for_one_that_did_nothing(pla
     with place.agent() as agent:
         (found,) = agent.settle(lost.run_id)
     assert (found.outcome, len(place.server.read)) == ("done", 2)
+
+
+def test_a_call_whose_answer_did_not_come_in_time_gets_its_time_limit_once_more(place: Place) -> None:
+    """Its service takes longer than that, so what is read right after says nothing."""
+    lost = place.lost()
+    with place.agent() as agent:
+        (gave_up,) = [e["at"] for e in agent.store.find(lost.run_id).events() if e["kind"] == "call_ended"]
+        (found,) = agent.settle(lost.run_id)
+    assert (found.outcome, len(place.server.read)) == ("not_done", 2)
+    assert time.time() >= gave_up + 0.5
+
+
+def test_a_call_with_a_key_may_have_been_sent_once_more_before_its_process_was_killed(place: Place) -> None:
+    entry = CallEntry(1, call_key("pay", {}), {}, Effect.WRITE, 0, sent=True)
+    with place.agent() as agent:
+        settling_ = Settling(agent, Journal(), "r", {1: time.time()}, 0.5, lambda _: None)
+        plain = settling_._left(entry)
+        entry.idempotency = new_key(KeyRule(KeyPlace("header", "Idempotency-Key")), "", time.time())
+        assert (plain <= 0.5, settling_._left(entry) > 2 * 0.5 + MAX_RETRY_AFTER_S - 0.4) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -279,3 +279,56 @@ def test_nothing_is_undone_where_calls_wait_or_nothing_is_approved(calendar: Cal
         calendar.undo(run.run_id, approve="park")
     assert outcomes(calendar.undo(run.run_id, approve="never"))[1:] == [(2, "denied", ""), (1, "denied", "")]
     assert calendar.did == []
+
+
+def test_an_inverse_that_is_said_not_to_have_been_made_is_made_again_only_with_a_yes(calendar: Calendar) -> None:
+    run = calendar.ran()
+
+    def fails(event: str) -> None:
+        raise ToolError("lost", outcome="unknown")
+
+    calendar.fails = fails
+    lost = calendar.undo(run.run_id)
+    calendar.fails = lambda event: None
+    with calendar.agent() as agent:
+        agent.settle(lost.undo_run, calls=[1], done=False)
+    asked: list[ApprovalRequest] = []
+
+    def says_no(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return request.arguments["day"] == "mon"
+
+    for _ in range(2):  # under "always", without a terminal; a no does not make it forgotten
+        assert outcomes(calendar.undo(run.run_id))[1] == (2, "denied", "")
+    assert outcomes(calendar.undo(run.run_id, approve=says_no))[1] == (2, "denied", "")
+    assert [(each.repeats, each.in_doubt) for each in asked] == [(lost.undo_run, True)]
+    assert calendar.did == [("e-mon", "mon")]
+    assert outcomes(calendar.undo(run.run_id, approve=lambda request: True))[1:] == [
+        (2, "undone", ""),
+        (1, "not_done", "undone"),
+    ]
+    assert outcomes(calendar.undo(run.run_id))[1] == (2, "not_done", "undone")
+    assert calendar.did == [("e-mon", "mon"), ("e-tue", "tue")]
+
+
+def test_an_answer_that_an_earlier_task_of_a_conversation_got_is_not_taken_for_null(calendar: Calendar) -> None:
+    gone: list[Any] = []
+
+    @tool(effect="write", undo="delete(event=$result)")
+    def create(day: str) -> str:
+        """Create an event."""
+        return f"e-{day}"
+
+    @tool(effect="write")
+    def delete(event: str | None = None) -> str:
+        """Delete an event; without one, all."""
+        gone.append(event)
+        return "gone"
+
+    given: Any = {"sentence": False, "approve": "always", "runs_dir": calendar.folder / "runs", "learn": False}
+    programs = [f'```python\ncreate(day="{day}")\nanswer = 1\n```' for day in ("mon", "tue")]
+    with Agent([create, delete], model=FakeModel(programs), **given) as agent:
+        with agent.conversation() as chat:
+            run, _ = chat.run("mon"), chat.run("tue")
+        assert outcomes(agent.undo(run.run_id)) == [(2, "undone", ""), (1, "not_done", "no_value")]
+    assert gone == ["e-tue"]

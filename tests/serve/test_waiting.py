@@ -17,12 +17,16 @@ from mcp import Client, MCPError
 
 from atc import Agent, Tool, UsageError
 from atc.calls import parked
+from atc.calls.permissions.approvers import ApproverKey
 from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.run.approvals import waiting_runs
 from atc.run.resources import Resources
 from atc.serve.mcp.gateway import Options
 from atc.traces.stores.files import FileStore
+from tests.run.test_approval_url import SECRET, Desk
+from tests.run.test_approvers import ANN as ANN_KEY
+from tests.run.test_approvers import rules as approvers
 from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
 from tests.support.mcp_http import ANN, BOB, calling
 from tests.support.postgres import WHY_NOT, Server
@@ -552,3 +556,36 @@ def test_a_task_of_atcs_own_model_waits_and_is_resumed(folder: Path) -> None:
 
     asyncio.run(main())
     assert book.lines == ["one"]
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_the_approval_url_decides_by_the_permissions_of_the_server(folder: Path, signed: bool) -> None:
+    """Its agents have a client's guard in place of permissions: whose word counts is the same."""
+    book, desk, rules = Book(), Desk(), folder.parent / "permissions.toml"
+    rules.write_text(approvers(ann=ANN_KEY))
+    rules.chmod(0o600)
+
+    def answer(question: dict[str, Any]) -> Any:
+        (call,) = question["calls"]
+        signature = {"signature": ApproverKey(ANN_KEY).sign(call["statements"]["yes"])} if signed else {}
+        decided = {"call": call["call"], "yes": True, "by": "ann"} | signature
+        return {"nonce": question["nonce"], "decisions": [decided]}
+
+    desk.answer = answer
+    given = {"permissions": rules, "audit": folder.parent / "audit.jsonl"}
+    given |= {"approval_url": desk.url, "approval_secret": SECRET}
+
+    async def main() -> str:
+        async with served(folder, book, **given) as client:
+            report = await run(client, WRITE)
+            assert report["status"] == "waiting"
+            again = await goes_on(client, report["run"])
+            return str(again["status"])
+
+    try:
+        assert asyncio.run(main()) == ("answered" if signed else "waiting")
+    finally:
+        desk.close()
+    assert book.lines == ["one"] * signed
+    lines = [json.loads(line) for line in (folder.parent / "audit.jsonl").read_text().splitlines()]
+    assert [line["who"] for line in lines if line.get("via") == "url"] == ["ann"] * signed

@@ -50,6 +50,7 @@ function parkedCard(row, { where, goOn }) {
     el("p", { id: `${name}-${each.index}` }, el("code", { class: "tool", text: each.tool }), el("span", { class: "chip", text: each.effect }), each.line ? el("span", { class: "faint", text: ` line ${each.line}` }) : null,
       each.decided ? el("span", { class: `chip ${each.decided.yes ? "good" : "bad"}` }, `${each.decided.yes ? "approved" : "denied"} by ${each.decided.by}, `, since(each.decided.at)) : null),
     givenOf(each), each.cut || each.left_out ? whole(`/runs/${id}/pending/${each.index}`) : null,
+    each.same_as ? el("p", { class: "note warn", text: each.same_as }) : null,
     each.changed.map((text) => el("p", { class: "note warn", text })), each.warnings.map((text) => el("p", { class: "note warn", text })),
     each.notes_left ? el("p", { class: "note warn", text: `${plural(each.notes_left, "note")} more: decide by \`atc runs approve\`, which shows them` }) : null,
     each.decided ? null : el("p", { class: "faint", text: isLate(each) ? `waited until ${moment(each.until)}: it is too late for a yes` : `waits until ${moment(each.until)}` }),

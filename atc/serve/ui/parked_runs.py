@@ -189,6 +189,7 @@ class ParkedRuns:
             **shown_arguments(self._redactor, self._redactor.value(asked.arguments), asked.feeds),
             "warnings": [self._text(each) for each in asked.warnings[:MOST_NOTES]],
             "changed": [self._text(plans.read_again(each)) for each in asked.changed[:MOST_NOTES]],
+            "same_as": self._text(plans.waits_in(asked.same_as)) if asked.same_as else "",
             "notes_left": max(0, len(asked.warnings) - MOST_NOTES) + max(0, len(asked.changed) - MOST_NOTES),
             "until": asked.until,
             "decided": decided,

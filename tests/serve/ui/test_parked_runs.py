@@ -342,3 +342,11 @@ async def test_the_page_of_a_run_hears_who_decided_and_that_it_goes_on_elsewhere
         assert cards[-1]["calls"] == []
         assert {call["decided"]["by"] for card in cards for call in card["calls"]} <= {"ann"}
         assert [each.data["status"] for each in told if each.event == "state"][-1] == "answered"
+
+
+async def test_the_question_about_a_second_copy_names_the_run_of_the_first() -> None:
+    first = await parks("answer = book(n=1)")
+    second = await parks("answer = book(n=1)")
+    async with serving(at_terminal=True) as caller:
+        notes = [(await card_of(caller, run.run_id))["calls"][0]["same_as"] for run in (first, second)]
+        assert (notes[0], first.run_id in notes[1]) == ("", True)
