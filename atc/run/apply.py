@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from atc._host.redaction import Redactor
 from atc._records.packing import unpack
-from atc._records.records import ODD_ANSWERS, DryRun, FaultCase, PlanDifference
+from atc._records.records import ODD_ANSWERS, DryRun, FaultCase, Invocation, PlanDifference
 from atc.calls.applying import Applying
 from atc.calls.argument_repairs import read_key_aliases
 from atc.calls.attempt import Attempt, cut_arguments
@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 NAME = "apply"
 CLOCKS_S = 300.0
 """Seconds by which the clocks of two machines may differ."""
+
+
+class PlanChanged(UsageError):
+    """The plan is not what was shown, or somebody else began to apply it."""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -124,8 +128,12 @@ class PlannedRun:
         started: its ``run_started``.
         program: of the plan. ``inputs``: the values that it was given.
         found: what its dry run found, for people.
-        at: when it was planned, in seconds since 1970.
+        plan: as its journal keeps it.
+        until: when it is too late to apply it, in seconds since 1970.
         goes_on: its plan was begun to be applied, and that did not come to its end.
+        applied: the yes under which that was.
+        began: a write of it was begun then, so reads are answered as they were.
+        done: the calls with effects that were done.
     """
 
     stored: StoredRun
@@ -133,8 +141,19 @@ class PlannedRun:
     program: str
     inputs: dict[str, Any]
     found: DryRun
-    at: float
+    plan: Plan
+    until: float
     goes_on: bool = False
+    applied: Decision | None = None
+    began: bool = False
+    done: tuple[Invocation, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Return what names this plan, exactly as it is shown; empty where it cannot be named."""
+        stop = None if self.found.stop is None else self.found.stop.model_dump(mode="json")
+        applied = None if self.applied is None else [self.applied.by, self.applied.at]
+        return digest([self.stored.run_id, self.plan.record(), stop, [*self.found.unseen], applied])
 
 
 def is_being_applied(stored: StoredRun) -> bool:
@@ -142,8 +161,12 @@ def is_being_applied(stored: StoredRun) -> bool:
     return bool((stored.last("run_started") or {}).get("applies"))
 
 
-def planned_run(stored: StoredRun) -> PlannedRun:
+def planned_run(stored: StoredRun, *, looking: bool = False) -> PlannedRun:
     """Return what is to be applied of a run.
+
+    Args:
+        stored: the run.
+        looking: only to show it: nobody is kept from the run meanwhile, and it may be one that somebody works on.
 
     Raises:
         UsageError: it is no dry run that planned something, its plan was applied, is too old, or cannot be applied.
@@ -153,10 +176,10 @@ def planned_run(stored: StoredRun) -> PlannedRun:
     started, ended = stored.first("run_started"), stored.last("run_ended") or {}
     if started is None or not started.get("dry_run") or not stored.has_journal:
         raise UsageError(f"run {stored.run_id} was no dry run: it has no plan that could be applied")
-    journal = stored.open_journal()
+    journal = stored.peek_journal() if looking else stored.open_journal()
     try:
         plan, applied = journal.plan, journal.applied
-        began = any(entry.effect is not Effect.READ for entry in journal.entries.values())
+        writes = [entry for _, entry in sorted(journal.entries.items()) if entry.effect is not Effect.READ]
     finally:
         journal.close()
     being_applied = is_being_applied(stored)
@@ -169,6 +192,7 @@ def planned_run(stored: StoredRun) -> PlannedRun:
         raise UsageError(
             f"run {stored.run_id} keeps no plan that could be applied: run the task without --dry-run (dry_run=True)"
         )
+    began = applied is not None and bool(writes)
     since = applied.at if applied is not None and began else plan.at
     if not -CLOCKS_S <= time.time() - since <= WAITS_S:
         raise UsageError(
@@ -179,7 +203,9 @@ def planned_run(stored: StoredRun) -> PlannedRun:
     planned = tuple(call.shown for call in plan.calls)
     before = DryRun.model_validate(_dry_run_of(stored) or {})
     found = before.model_copy(update={"planned": planned})
-    return PlannedRun(stored, started, program, inputs, found, plan.at, being_applied)
+    done = tuple(Invocation(tool=e.tool, arguments=cut_arguments(e.arguments)) for e in writes if e.state == "done")
+    until = since + WAITS_S
+    return PlannedRun(stored, started, program, inputs, found, plan, until, being_applied, applied, began, done)
 
 
 def _dry_run_of(stored: StoredRun) -> dict[str, Any] | None:
@@ -216,6 +242,7 @@ async def apply_plan(
     *,
     by: str | None = None,
     key: str | None = None,
+    seen: str | None = None,
     resumed: bool = False,
     reply: str | None = None,
     listener: Listener | None = None,
@@ -227,24 +254,31 @@ async def apply_plan(
         stored: the run.
         by: who applies it, for the record; by default the user of this process.
         key: of an approver, where the permissions name some; by default the one of the settings.
+        seen: the digest of what was shown (:attr:`PlannedRun.digest`): nothing else is applied.
         resumed: go on under the yes that the journal has, where the process ended in the middle.
         reply: the user's answer to the question that it ended with.
         listener: told of every event.
 
     Raises:
+        PlanChanged: it is not what was shown, or somebody else began to apply it.
         UsageError, JournalError: as :func:`planned_run`.
         EnvironmentProblem: not the isolation that was asked for.
     """
     planned = await asyncio.to_thread(planned_run, stored)  # a trace may be long
+    changed = f"the plan of run {stored.run_id} is not what was shown, or was begun to be applied: look at it again"
+    if seen is not None and (not seen or seen != planned.digest):
+        raise PlanChanged(changed)
     started = without_code(stored, planned.started, strategy_given=True) | {"images": []}
     permissions = agent.permissions
     decider = None if resumed else decider_of(by=by, key=key, permissions=permissions, settings=agent.settings)
 
     def begin(journal: Journal, redactor: Redactor) -> Applying:
         plan, applied = journal.plan, journal.applied
-        if plan is None or plan.at != planned.at:
-            raise UsageError(f"the plan of run {stored.run_id} was changed meanwhile: look at it again")
+        if plan is None or plan != planned.plan:
+            raise PlanChanged(changed)
         if decider is not None:
+            if applied != planned.applied:
+                raise PlanChanged(changed)
             signature = "" if decider.signer is None else decider.signer.sign(statement(stored.run_id, plan))
             applied = Decision(True, decider.by, time.time(), signature)
             journal.begin_apply(applied)

@@ -24,12 +24,14 @@ from atc._records.events import Event
 from atc.agent import Agent
 from atc.calls.approval import Approve
 from atc.errors import AtcError, EnvironmentProblem, JournalError, ModelError, UsageError
+from atc.run.apply import PlanChanged
 from atc.serve.accepting import Crowd, listen
 from atc.serve.http import DrainingServer
 from atc.serve.request_guard import Refusal, read_body
 from atc.serve.ui.desk import Desk
 from atc.serve.ui.keys import Keys, Right, error_response, guarded, refused
 from atc.serve.ui.parked_runs import MOST_CALLS, ParkedRuns, Stale, none_waits
+from atc.serve.ui.planned_runs import PlannedRuns, no_plan
 from atc.serve.ui.reading import FIRST_S, Gone, Reading, Views, own_views
 from atc.serve.ui.streams import Hub, TooMany, message, with_heartbeats
 from atc.serve.ui.work import Busy, Work
@@ -57,9 +59,10 @@ class Ui:
         desk: where approvals wait.
         work: begins runs.
         parked: the runs that wait for a yes.
+        planned: the plans of dry runs.
         hub: whom to tell.
         keys: who may do what.
-        no_yes: why a page says no yes to calls of runs that wait; empty where it may.
+        no_yes: why a page says no yes to calls of runs that wait, and to plans; empty where it may.
     """
 
     def __init__(
@@ -69,13 +72,14 @@ class Ui:
         desk: Desk,
         work: Work,
         parked: ParkedRuns,
+        planned: PlannedRuns,
         hub: Hub,
         keys: Keys,
         no_yes: str = "",
     ) -> None:
         self.views, self.desk, self.work, self.hub, self.keys = views, desk, work, hub, keys
-        self.parked, self.no_yes = parked, no_yes
-        self.reading = Reading(store, views, hub, work.here, parked)
+        self.parked, self.planned, self.no_yes = parked, planned, no_yes
+        self.reading = Reading(store, views, hub, work.here, parked, planned)
 
     def touched(self, run_id: str) -> None:
         """A run of this server has changed."""
@@ -188,6 +192,19 @@ class Ui:
             raise Gone(f"call {number} does not wait for a yes")
         return _json({"text": text})
 
+    async def plan(self, request: Request) -> Response:
+        """The plan of a dry run."""
+        stored = await self._stored(request)
+        return _json(await self.reading.run(self.planned.card, stored) or no_plan(stored.run_id))
+
+    async def planned_call(self, request: Request) -> Response:
+        """The arguments of one of its calls, whole."""
+        stored = await self._stored(request)
+        number = _number(request.path_params["call"], "call", 1, 10**9)
+        if (text := await self.reading.run(self.planned.whole, stored, number)) is None:
+            raise Gone(f"call {number} is not planned")
+        return _json({"text": text})
+
     async def stream(self, request: Request) -> Response:
         """The stream of the list."""
 
@@ -221,6 +238,24 @@ class Ui:
         asked = await _body(request, {"reply": str})
         begun = await self.reading.run(self.reading.begun, stored)
         return _json({"run_id": await self.work.resume(stored, begun.get("source"), asked.get("reply"))}, 202)
+
+    async def apply(self, request: Request) -> Response:
+        """Apply the plan of a dry run, as it was shown: the yes to all of it."""
+        stored = await self._stored(request)
+        seen = (await _body(request, {"digest": str})).get("digest")
+        if not seen:
+            raise UsageError("digest: give that of the plan that was shown")
+        if self.no_yes:
+            raise Refusal(403, "rights", self.no_yes)
+        begun = await self.reading.run(self.reading.begun, stored)
+        try:
+            card = await self.reading.run(self.planned.card, stored)
+            if card is None or card["digest"] != seen:
+                raise PlanChanged(f"the plan of run {stored.run_id} is not what was shown: look at it again")
+            return _json({"run_id": await self.work.apply(stored, begun.get("source"), seen)}, 202)
+        except PlanChanged as error:
+            fresh = await self.reading.run(self.planned.card, stored) or no_plan(stored.run_id)
+            return _json({"error": {"kind": "Stale", "message": str(error)}, "plan": fresh}, 409)
 
     async def stop(self, request: Request) -> Response:
         """Stop a run of this server."""
@@ -295,9 +330,12 @@ def make_app(ui: Ui, port: int) -> ASGIApp:
         route("/api/pending", ui.waiting),
         route("/api/runs/{run_id}/pending", ui.pending),
         route("/api/runs/{run_id}/pending/{call}", ui.pending_call),
+        route("/api/runs/{run_id}/plan", ui.plan),
+        route("/api/runs/{run_id}/plan/{call}", ui.planned_call),
         route("/api/stream", ui.stream),
         route("/api/tasks", ui.begin, "run", "POST"),
         route("/api/runs/{run_id}/resume", ui.resume, "run", "POST"),
+        route("/api/runs/{run_id}/apply", ui.apply, "run", "POST"),
         route("/api/runs/{run_id}/stop", ui.stop, "run", "POST"),
         route("/api/approvals/{key}", ui.decide, "approve", "POST"),
         route("/api/runs/{run_id}/pending", ui.decide_pending, "approve", "POST"),
@@ -462,7 +500,8 @@ def make_ui(
     parked = ParkedRuns(store, settings, work.goes_on)
     no_yes = _why_no_yes(parked, settings, at_terminal)
     keys = Keys("run" if open_agent is not None else "read" if no_yes else "approve")
-    ui = Ui(store, views or own_views(), desk, work, parked, hub, keys, no_yes)
+    planned = PlannedRuns(settings, work.goes_on)
+    ui = Ui(store, views or own_views(), desk, work, parked, planned, hub, keys, no_yes)
     return ui
 
 
@@ -476,8 +515,8 @@ def _why_no_yes(parked: ParkedRuns, settings: Settings, at_terminal: bool) -> st
 
 
 _NO_TERMINAL = (
-    "this page was begun without a terminal, so it says no yes to a call that waits: begin `atc ui` at one, or use "
-    "`atc runs approve`"
+    "this page was begun without a terminal, so it says no yes to a call that waits, nor to a plan: begin `atc ui` at "
+    "one, or use `atc runs approve` and `atc runs apply`"
 )
 _NEVER = "this page was begun with ATC_APPROVE=never, so it says no yes"
 

@@ -46,6 +46,36 @@ class Stale(AtcError):
     """What a page wants to decide does not wait any more as it was shown."""
 
 
+class Cards:
+    """What pages show of runs, made anew only where a trace or a journal has changed: the same card means no change.
+
+    Args:
+        make: makes the card of a run.
+    """
+
+    def __init__(self, make: Callable[[StoredRun], Card | None]) -> None:
+        self._make = make
+        self._made: OrderedDict[str, tuple[tuple[Hashable, Hashable], Card | None]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, stored: StoredRun) -> Card | None:
+        """Return the card of a run, as it is now."""
+        version = (stored.version(), stored.journal_version())
+        with self._lock:
+            known = self._made.get(stored.run_id)
+        if known is not None and known[0] == version and version[1] is not None:
+            return known[1]
+        made = self._make(stored)
+        if known is not None and known[1] == made:
+            made = known[1]
+        with self._lock:
+            self._made[stored.run_id] = (version, made)
+            self._made.move_to_end(stored.run_id)
+            while len(self._made) > REMEMBERED:
+                self._made.popitem(last=False)
+        return made
+
+
 class ParkedRuns:
     """The runs that wait for a yes. Its methods read from disk or a database: call them in a thread.
 
@@ -58,9 +88,8 @@ class ParkedRuns:
     def __init__(self, store: RunStore, settings: Settings, goes_on: Callable[[Any], bool]) -> None:
         self._store, self._settings, self._goes_on = store, settings, goes_on
         self._redactor = Redactor(settings.secrets)
-        self._made: OrderedDict[str, tuple[tuple[Hashable, Hashable], Card | None]] = OrderedDict()
+        self._cards = Cards(self._card)
         self._listed: dict[str, Card] = {}
-        self._lock = threading.Lock()
         self.more = 0
 
     def card(self, stored: StoredRun) -> Card | None:
@@ -71,20 +100,7 @@ class ParkedRuns:
         whether this server can go on with it; ``damage``, why it cannot be read. A call has ``digest``, which a
         decision names, and ``decided``: by whom, if it is.
         """
-        version = (stored.version(), stored.journal_version())
-        with self._lock:
-            known = self._made.get(stored.run_id)
-        if known is not None and known[0] == version and version[1] is not None:
-            return known[1]
-        made = self._card(stored)
-        if known is not None and known[1] == made:
-            made = known[1]
-        with self._lock:
-            self._made[stored.run_id] = (version, made)
-            self._made.move_to_end(stored.run_id)
-            while len(self._made) > REMEMBERED:
-                self._made.popitem(last=False)
-        return made
+        return self._cards.of(stored)
 
     def look(self, run_ids: Sequence[str]) -> list[Card]:
         """Look what has changed in the runs that wait, the latest first; return what the list has to be told.
@@ -120,7 +136,7 @@ class ParkedRuns:
             UsageError: the permissions name approvers, and the settings have the key of none.
             SettingsError: the permissions cannot be read.
         """
-        return decider_of(by=f"{user()} on the page of `atc ui`", via="page", settings=self._settings)
+        return decider_of(by=on_the_page(), via="page", settings=self._settings)
 
     def decide(self, stored: StoredRun, seen: Mapping[int, str], *, yes: bool) -> None:
         """Say yes or no to calls of a run, to all of them or none.
@@ -198,6 +214,11 @@ class ParkedRuns:
     def _text(self, text: str, most: int = MOST_TEXT) -> str:
         masked = self._redactor.text(text)
         return plain(masked if len(masked) <= most else f"{masked[:most]}…")
+
+
+def on_the_page() -> str:
+    """Return who says yes or no on a page, for the record."""
+    return f"{user()} on the page of `atc ui`"
 
 
 def none_waits(run_id: str) -> Card:

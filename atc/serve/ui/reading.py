@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from atc.errors import AtcError, TraceError, UsageError
 from atc.serve.ui.parked_runs import ParkedRuns, none_waits
+from atc.serve.ui.planned_runs import PlannedRuns, is_open, no_plan
 from atc.serve.ui.streams import AS_JSON, Hub, line, message
 from atc.traces.index import AT_ONCE_BYTES, Follower, RunIndex, line_of
 from atc.traces.reading import FAILS
@@ -103,12 +104,20 @@ class Reading:
         hub: told of rows that change.
         here: whether this server runs a run.
         parked: the runs that wait for a yes.
+        planned: the plans of dry runs.
     """
 
     def __init__(
-        self, store: RunStore, views: Views, hub: Hub, here: Callable[[str], bool], parked: ParkedRuns
+        self,
+        store: RunStore,
+        views: Views,
+        hub: Hub,
+        here: Callable[[str], bool],
+        parked: ParkedRuns,
+        planned: PlannedRuns,
     ) -> None:
-        self.store, self._views, self._hub, self._here, self._parked = store, views, hub, here, parked
+        self.store, self._views, self._hub, self._here = store, views, hub, here
+        self._parked, self._planned = parked, planned
         self.index = RunIndex(store)
         self._threads = ThreadPoolExecutor(THREADS, "atc-ui")
         self._refreshing: asyncio.Task[None] | None = None
@@ -300,12 +309,15 @@ class Reading:
         follower, rest = Follower(stored, after), REST_S
         told: dict[str, Any] | None = None
         asked: dict[str, Any] | None = None
+        planned: dict[str, Any] | None = None
         with self._hub.subscribed(stored.run_id) as hears:
             while not hears.ended:
                 was_here = self._here(stored.run_id)  # before it is read: its last events may come meanwhile
                 try:
                     part = await self.run(self.part, follower)
                     card = await self.run(self._parked.card, stored) if follower.status == WAITING else None
+                    has_ended = follower.status not in (CUT_OFF, WAITING) and not was_here
+                    plan = await self.run(self._planned.card, stored) if has_ended else None
                     goes_on = follower.status == CUT_OFF and (was_here or await self.run(stored.is_held))
                 except FileNotFoundError:
                     yield message({"run_id": stored.run_id}, event="gone")
@@ -321,10 +333,13 @@ class Reading:
                 if card is not asked:
                     asked = card
                     said += message(none_waits(stored.run_id) if card is None else card, event="parked")
+                if plan is not planned:
+                    planned = plan
+                    said += message(no_plan(stored.run_id) if plan is None else plan, event="plan")
                 yield said
                 if part.more or now["here"] != was_here:
                     continue
-                if follower.status not in (CUT_OFF, WAITING) and not now["here"] and not part.shown:
+                if has_ended and not now["here"] and not part.shown and not is_open(plan, time.time()):
                     yield message({"run_id": stored.run_id, "after": follower.number}, event="end")
                     return
                 rest = REST_S if said else min(rest * 1.5, MOST_REST_S)

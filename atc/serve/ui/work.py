@@ -14,8 +14,10 @@ from atc._records.events import Event
 from atc.agent import Agent
 from atc.errors import AtcError, UsageError
 from atc.result import Effect
+from atc.run.apply import apply_plan
 from atc.serve.pages.run.nodes import brief
 from atc.serve.ui.desk import RUN
+from atc.serve.ui.parked_runs import on_the_page
 from atc.traces.stores.base import StoredRun
 from atc.traces.summary import RUNNING
 
@@ -142,16 +144,25 @@ class Work:
             UsageError: it goes on here already, it was begun with other tools, or it has ended.
             AtcError: it cannot go on.
         """
-        agent = self._able()
-        if self.here(stored.run_id):
-            raise UsageError(f"run {stored.run_id} goes on already")
-        if source != self._source:
-            raise UsageError(
-                f"run {stored.run_id} was begun with other tools than this server has: go on with it by "
-                f"`atc resume {stored.run_id}`, or begin `atc ui` with its tools"
-            )
+        agent = self._able_to_go_on(stored.run_id, source, f"go on with it by `atc resume {stored.run_id}`")
         job = Job(run_id=stored.run_id)
         return await self._started(job, lambda: agent.aresume(stored.run_id, reply=reply))
+
+    async def apply(self, stored: StoredRun, source: Any, seen: str) -> str:
+        """Apply the plan of a dry run; its id, once it goes on.
+
+        Args:
+            stored: the run.
+            source: where its tools are, as its trace has it.
+            seen: the digest of what was shown.
+
+        Raises:
+            PlanChanged: it is not what was shown, or somebody else began to apply it.
+            Busy, UsageError, AtcError: as :meth:`resume`.
+        """
+        agent = self._able_to_go_on(stored.run_id, source, f"apply its plan by `atc runs apply {stored.run_id}`")
+        job = Job(run_id=stored.run_id)
+        return await self._started(job, lambda: apply_plan(agent, stored, by=on_the_page(), seen=seen))
 
     def stop(self, run_id: str) -> bool:
         """Ask a run to stop; false where it does not run here."""
@@ -181,6 +192,17 @@ class Work:
             why = "the server ends" if self.ending else f"{MOST_AT_ONCE} runs go on: wait for one, or stop one"
             raise Busy(why)
         return self._agent
+
+    def _able_to_go_on(self, run_id: str, source: Any, otherwise: str) -> Agent:
+        agent = self._able()
+        if self.here(run_id):
+            raise UsageError(f"run {run_id} goes on already")
+        if source != self._source:
+            raise UsageError(
+                f"run {run_id} was begun with other tools than this server has: {otherwise}, or begin `atc ui` with "
+                "its tools"
+            )
+        return agent
 
     async def _started(self, job: Job, run: Callable[[], Coroutine[Any, Any, object]]) -> str:
         self._jobs.add(job)

@@ -20,7 +20,7 @@ from atc.serve.pages.run.shown import shown, whole_value
 from atc.serve.pages.runs.page import runs_page
 from tests.support.axe import findings
 from tests.support.browser import Page
-from tests.support.run_events import all_kinds, call
+from tests.support.run_events import all_kinds, call, events_of
 
 pytestmark = pytest.mark.slow
 
@@ -436,3 +436,83 @@ def test_a_form_that_may_not_be_approved_here_says_why_and_one_that_is_damaged_i
     decided = {"yes": True, "by": "bob", "at": time.time()}
     served.say("parked", {**PARKED, "here": False, "waits": 0, "left": 0, "calls": [{**CALL, "decided": decided}]})
     page.wait(f"document.querySelector('#asks').innerText.includes('atc resume {PARKED['run_id']}')")
+
+
+PLAN = {
+    **{name: PARKED[name] for name in ("run_id", "done_before", "here")},
+    "heading": "2 calls with effects planned",
+    "calls": [{**CALL, "notes": ["note <b>"]}, {**CALL, "index": 3, "notes": []}],
+    "left": 0,
+    "stop": "from line 7 on nothing is known",
+    "unseen": "",
+    "digest": "p1",
+    "until": time.time() + 600_000,
+    "goes_on": False,
+    "began": False,
+    "done": [],
+}
+
+
+def planned_events() -> list[dict[str, Any]]:
+    """A dry run that has ended with a plan, as its page gets it."""
+    started = {"run_id": PLAN["run_id"], "task": "book", "model": "m", "tools": 1, "turn": 1, "dry_run": True}
+    found = {"planned": [{"index": 2, "tool": "book", "effect": "write", "line": 3, "arguments": {"place": "x"}}]}
+    ended = {"status": "planned", "dry_run": found}
+    events = events_of(("run_started", started), ("run_ended", ended))
+    return [made for n, event in enumerate(events, 1) if (made := shown(n, event)) is not None]
+
+
+def test_a_plan_is_applied_with_one_button_and_the_fresh_one_is_shown_where_it_changed(
+    page: Page, served: Served
+) -> None:
+    events = planned_events()
+    opened(page, served, run_page(events, LIVE | {"run_id": PLAN["run_id"], "after": len(events)}))
+    served.say("plan", PLAN)
+    served.say("state", {"status": "planned", "here": False, "can": []})
+    page.wait("document.querySelectorAll('#asks .form > li').length === 2")
+    assert page.run("[...document.querySelectorAll('#asks .act')].map((each) => each.textContent)") == ["Apply"]
+    for words in ("2 calls with effects planned", "note <b>", "careful <img", "from line 7 on", "all is read anew"):
+        assert words in page.text("#asks")
+    assert page.run("document.querySelectorAll('#outcome ol.plan').length") == 0  # it is shown once
+    assert findings(page) == []
+    served.replies["/apply"] = {
+        "error": {"kind": "Stale", "message": "look at it again"},
+        "plan": {**PLAN, "digest": "p2", "goes_on": True, "began": True, "done": ["book(n=1)"]},
+    }
+    time.sleep(0.7)  # the form stands still before it is pressed
+    press(page, "Apply")
+    page.wait("document.getElementById('said').textContent === 'look at it again'")
+    assert served.asked[-1] == (f"/p/api/runs/{PLAN['run_id']}/apply", {"digest": "p1"})
+    page.wait("document.querySelector('#asks').innerText.includes('done already')")
+    assert "reads are answered as they were" in page.text("#asks")
+    served.replies["/apply"] = {"run_id": PLAN["run_id"]}
+    time.sleep(0.7)
+    press(page, "Apply")
+    page.wait("document.getElementById('said').textContent === 'applied: the run goes on'")
+    assert ("/p/api/runs/" + str(PLAN["run_id"]) + "/apply", {"digest": "p2"}) in served.asked
+    applied = {**PLAN, "calls": [], "digest": "", "applied": {"by": "ann <b>", "at": time.time()}}
+    for _ in range(3):  # the stream of before may still take one
+        served.say("plan", applied)
+    page.wait("document.querySelector('#asks').innerText.includes('the plan was applied: yes by ann <b>')")
+    assert page.run("window.__pwned") is None
+
+
+def test_a_plan_that_may_not_be_applied_here_names_the_command(page: Page, served: Served) -> None:
+    events = planned_events()
+    live = LIVE | {"run_id": PLAN["run_id"], "after": len(events)}
+    opened(page, served, run_page(events, live | {"no_yes": "begin `atc ui` at a terminal"}))
+    served.say("plan", PLAN)
+    page.wait("document.querySelectorAll('#asks .form > li').length === 2")
+    assert "begin `atc ui` at a terminal" in page.text("#asks")
+    for other, words in (
+        ({"here": False}, "where its tools are: "),
+        ({"digest": "", "left": 1}, "not all of it is shown here: "),
+        ({"until": 1.0}, "too late to apply it"),
+    ):
+        served.say("plan", {**PLAN, **other})
+        page.wait(f"document.querySelector('#asks').innerText.includes({json.dumps(words)})")
+        assert (f"atc runs apply {PLAN['run_id']}" in page.text("#asks")) == ("until" not in other)
+        assert page.run("document.querySelectorAll('#asks .act').length") == 0
+    served.say("plan", {**PLAN, "calls": [], "digest": ""})
+    served.say("state", {"status": "planned", "here": False, "can": []})
+    page.wait("document.querySelector('#asks .act')?.textContent === 'Do it for real'")

@@ -20,6 +20,7 @@ from atc.run.resources import Resources
 from atc.serve.ui import streams
 from atc.serve.ui.desk import Question
 from atc.serve.ui.parked_runs import ParkedRuns
+from atc.serve.ui.planned_runs import PlannedRuns
 from atc.serve.ui.reading import Reading
 from atc.serve.ui.shown_calls import MOST_DONE
 from atc.settings import Settings
@@ -314,7 +315,9 @@ async def test_a_question_that_nobody_answers_is_a_no_and_a_run_can_be_stopped_a
 async def test_a_list_hears_that_a_run_ended_here_also_after_the_last_line_of_its_trace(runs: FileStore) -> None:
     run, here = made(runs, 1), {"20260101-000000-000001"}
     hub = streams.Hub()
-    reading = Reading(runs, PLAIN, hub, here.__contains__, ParkedRuns(runs, Settings.load(), lambda source: False))
+    parked = ParkedRuns(runs, Settings.load(), lambda source: False)
+    planned = PlannedRuns(Settings.load(), lambda source: False)
+    reading = Reading(runs, PLAIN, hub, here.__contains__, parked, planned)
     try:
         with hub.subscribed() as hears:
             await reading.fresh(60.0)  # it reads the whole trace, and the run has not ended here

@@ -65,7 +65,10 @@ class Run {
     this.since = event.at;
     this.writing = null;
     this.asked.clear();
-    if (again) return void this.item("resumed", event, {});
+    if (again) {
+      before.applies = Boolean(data.applies);
+      return void this.item(before.applies ? "applied" : "resumed", event, {});
+    }
     const item = this.item("task", event, { data, number: this.tasks.length + 1 });
     this.tasks.push(item);
     item.turn = this.tasks.length;

@@ -61,7 +61,7 @@ function around() {
   byId("task").textContent = first ? textOf(first.data.task) : "A run without a beginning";
   const end = RUN.end || {}, where = (RUN.programs.find((each) => each.ended && each.ended.isolation) || {}).ended;
   byId("meta").replaceChildren(...[data.model, data.endpoint ? `at ${data.endpoint}` : "", data.strategy && data.strategy !== "chain" ? `strategy ${data.strategy}` : "", LIVE ? since(RUN.begun) : moment(RUN.begun),
-    end.isolation || (where && where.isolation)].filter(Boolean).map((each) => el("span", {}, each)), ...(data.dry_run ? [el("span", { class: "chip warn", text: "dry run: calls with effects are not made" })] : []),
+    end.isolation || (where && where.isolation)].filter(Boolean).map((each) => el("span", {}, each)), ...(task && task.applies ? [el("span", { class: "chip", text: "dry run, and its plan is applied" })] : data.dry_run ? [el("span", { class: "chip warn", text: "dry run: calls with effects are not made" })] : []),
     ...(data.images || []).filter((each) => each.name).map((each) => el("span", { text: `image ${each.name} (${count(each.bytes)} bytes)` })));
   byId("run_id").textContent = textOf(data.run_id) || (LIVE && LIVE.run_id) || "";
   const waits = !RUN.end && (pending.size || RUN.asked.size);
@@ -109,7 +109,7 @@ function outcome(task) {
   if (end.question) made.push(el("p", { text: textOf(end.question) }));
   if (fault && !end.question) made.push(el("p", { text: textOf(fault.message) }), fault.hint ? el("p", { class: "note", text: textOf(fault.hint) }) : "");
   else if (!end.question && RUN.program && RUN.program.rejected && RUN.program.turn === RUN.tasks.length) made.push(...RUN.program.findings.slice(0, MOST).map((each) => noteOf(RUN.program, 0, "bad", "finding", each)));
-  if (end.plan) made.push(el("h3", { text: end.plan.heading }), el("ol", { class: "plan" }, end.plan.calls.map((call) => el("li", { value: call.index }, el("code", { text: call.text }), el("span", { class: "faint", text: call.line ? ` line ${call.line}` : "" }),
+  if (end.plan && !plan) made.push(el("h3", { text: end.plan.heading }), el("ol", { class: "plan" }, end.plan.calls.map((call) => el("li", { value: call.index }, el("code", { text: call.text }), el("span", { class: "faint", text: call.line ? ` line ${call.line}` : "" }),
     call.notes.length ? el("ul", { class: "plain faint" }, call.notes.map((text) => el("li", { text }))) : null))), ...[end.plan.stop, end.plan.unseen].filter(Boolean).map((text) => el("p", { class: "note warn", text })));
   return [...made, ...(end.kept ? [el("p", {}, "value: ", el("code", { text: end.kept }))] : []), ...wentOn(end), ...effects()];
 }

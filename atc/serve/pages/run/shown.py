@@ -222,6 +222,7 @@ _KINDS: dict[str, dict[str, Reader]] = {
         "earlier": _value,
         "answer": _value,
         "dry_run": _flag,
+        "applies": _flag,
     },
     "tools_chosen": {
         "tools": _names,

@@ -17,6 +17,7 @@ const VIEWS = {
     return el("section", { class: again ? "turn" : "turn first", id: item.id, "data-item": item.id }, again ? el("h2", {}, el("span", { class: "faint", text: `Task ${item.number}` }), ` ${textOf(item.data.task)}`) : null);
   },
   resumed: (item) => line(item, "plain", "↻", `resumed ${moment(item.at)}: what succeeded is not done again`),
+  applied: (item) => line(item, "plain", "↻", `the plan is applied ${moment(item.at)}: the program runs for real, and what it does is held to the plan`),
   sketch(item) {
     const { data } = item, tools = names(data.tools);
     const of = data.of && data.of > tools.length ? ` of ${count(data.of)}` : "";
