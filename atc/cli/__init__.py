@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "approvals": ("approvals:approvals", "List the calls with effects that wait for your yes."),
     "ui": ("ui:ui", "Open a page of your runs: see them live, approve writes, begin and resume tasks."),
     "show": ("runs:show", "Read a run back: its programs, calls, faults and answer, as they happened."),
-    "resume": ("runs:resume", "Go on with a run that was cut off, or that asks you something."),
+    "resume": ("runs:resume", "Go on with a run that was cut off, waited for your yes, or asks you something."),
     "graph": ("graph:app", "Show which tool feeds which, and why; draw it; correct it."),
     "atlas": ("atlas:app", "The bundled offline tools as an HTTP service."),
     "learn": ("learn:app", "Learn from your own runs which tools your tasks are for."),

@@ -120,9 +120,9 @@ def approve(
         print_json({"run_id": stored.run_id, "decided": decided})
     else:
         yeses = sum(decided.values())
-        out.print(
-            Text(f"{yeses} approved, {len(decided) - yeses} denied; `atc resume {stored.run_id}` goes on with it")
-        )
+        left = f", {still} still waiting" if (still := len(waiting.pending) - len(decided)) else ""
+        then = f"`atc resume {stored.run_id}` goes on with it"
+        out.print(Text(f"{yeses} approved, {len(decided) - yeses} denied{left}; {then}"))
     if not deny and not all(decided.values()):
         raise typer.Exit(NOT_APPROVED)
 

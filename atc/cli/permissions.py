@@ -135,8 +135,8 @@ def approver(
 ) -> None:
     """Make an approver's key, and print the lines for the permissions file.
 
-    Where the file has [approvers], nobody else decides about calls that need a yes: they wait, and it takes the key of
-    an approver (`atc runs approve RUN --key-file FILE`). Keep the key where those who ask cannot read it.
+    Where the file names approvers, nobody else decides about calls that need a yes: they wait, and it takes the key of
+    one (`atc runs approve RUN --key-file FILE`). Keep the key where those who ask cannot read it.
 
     Exit codes: 0, 2 the file is there already, or cannot be written.
     """

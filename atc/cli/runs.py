@@ -226,7 +226,7 @@ def resume(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Go on with a run that was cut off, or that asks you something (`--reply`).
+    """Go on with a run that was cut off, waited for your yes, or asks you something (`--reply`).
 
     What succeeded is not done again; a write in doubt is not repeated. Its tools and its strategy are loaded from where
     its trace says. If somebody else can write to the folder of the run, you are asked before.

@@ -139,7 +139,7 @@ def undo(
     elif found.calls:
         _print(found.calls, doubts.undone_call)
         if found.undo_run:
-            out.print(Text(f"run {found.undo_run} made the inverses: `atc show {found.undo_run}`"))
+            out.print(Text(f"run {found.undo_run} is this undo: `atc show {found.undo_run}`"))
     else:
         out.print(Text(f"run {stored.run_id} made no call with effects"))
     raise typer.Exit(_code(found.calls, dry_run=dry_run))

@@ -104,7 +104,7 @@ def _why_not(found: UndoneCall) -> str:
         case "in_doubt":
             return "it may or may not have been done: settle it first (`atc runs settle`)"
         case "undone":
-            return f"run {said} undid it"
+            return f"run {said} undid it before"
         case "undo_in_doubt":
             return f"run {said} may have undone it: settle that run first (`atc runs settle {said}`)"
     return f'nothing undoes it; `undo` of [tools."{_cut(found.tool)}"] in the permissions file names an inverse'
