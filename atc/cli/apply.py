@@ -51,7 +51,7 @@ def apply(
     from atc.agent import Agent
     from atc.cli.run import Shown, finish
     from atc.cli.view import RunView
-    from atc.run.apply import PlannedRun, planned_run
+    from atc.run.apply import PlannedRun, apply_plan, planned_run
     from atc.run.approvals import decider_of
 
     settings = Settings.load()
@@ -79,7 +79,7 @@ def apply(
     view = Shown(None if as_json else RunView(out))
     agent = Agent(source.opened(), on_event=view, **given)
     with view.shown(kept=True):
-        result = asyncio.run(agent.aapply(stored.run_id, key=key))
+        result = asyncio.run(apply_plan(agent, stored, key=key, seen=planned.digest))
     finish(result, as_json=as_json, trace=False)
 
 

@@ -27,7 +27,7 @@ def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_plan_is_shown_and_applied_after_one_yes(
-    endpoint: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+    endpoint: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     endpoint(says(PROGRAM))
     planned = atc("run", "book 4 and 5", "--tools", "tools.py", "--dry-run")
@@ -51,7 +51,22 @@ def test_a_plan_is_shown_and_applied_after_one_yes(
     assert "make these 2 calls with effects, in this order, and no other?" in no.output
     assert "'1. book' = {'n': 4}" in no.output
     assert "'2. book' = {'n': 5}" in no.output
+    (journal,) = tmp_path.glob("runs/*/journal.jsonl")
+    kept = journal.read_text()
+    assert '{"n": 5}' in kept
+
+    async def other_plan(_: int = 0) -> str:
+        journal.write_text(kept.replace('{"n": 5}', '{"n": 6}'))
+        return "y"
+
+    monkeypatch.setattr(question, "_line", other_plan)
     sys.modules.pop("tools", None)  # as in a process of its own
+    changed = atc("runs", "apply", "last")
+    assert (changed.exit_code, "is not what was shown" in changed.output) == (2, True)
+    journal.write_text(kept)
+
+    monkeypatch.setattr(question, "_line", line)
+    sys.modules.pop("tools", None)
     done = atc("runs", "apply", "last", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout[done.stdout.index("{") :])["status"] == "answered"

@@ -399,7 +399,9 @@ parallel([lambda order=order: make(order) for order in find_orders()["orders"]])
     shop.orders = ["o1", "o2", "x", "o4"]
     result = shop.apply(planned)
     assert result.status == "denied"
-    assert (shop.sent, not_done(result)) == (["o1", "o2"], ["o3", "o4"])
+    made = len(shop.sent)  # a thread that overtakes the others stops them sooner
+    assert made <= 2
+    assert (shop.sent, not_done(result)) == (["o1", "o2"][:made], ["o1", "o2", "o3", "o4"][made:])
 
 
 def test_another_tool_there_stops(shop: Shop) -> None:
