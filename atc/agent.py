@@ -33,6 +33,7 @@ from atc.run.base import GIVEN, Strategy, open_strategy, resumed_strategy
 from atc.run.request import (
     Request,
     RunOptions,
+    check_rules,
     journal_of,
     refuse_undone,
     request_of,
@@ -606,6 +607,8 @@ class Agent:
         known = resumed if resumed is not None else turn
         run_id = known.run_id if known is not None else run_id or new_run_id()
         stored = resumed or (self.store.run(run_id) if self.settings.keep_runs else None)
+        if resumed is not None and self._approval.policy is None:
+            await asyncio.to_thread(check_rules, resumed)
         if stored is not None:
             await asyncio.to_thread(self.store.check)  # one that is down refuses before anything runs
         telemetry = self._telemetry

@@ -20,6 +20,7 @@ from atc.cli.console import DENIED as NOT_APPROVED
 from atc.cli.console import clean, guarded, out, print_json
 from atc.errors import UsageError
 from atc.run.approvals import Decider, WaitingRun, decide, decider_of, waiting_run, waiting_runs
+from atc.run.request import check_rules
 from atc.settings import Settings
 from atc.traces.index import RunIndex
 from atc.traces.stores import open_store
@@ -91,6 +92,8 @@ def approve(
     stored = open_store(settings).find(run)
     key = None if key_file is None else read_key(key_file)
     decider = decider_of(via="terminal" if question.has_terminal() else "command", key=key, settings=settings)
+    if decider.permissions is None:
+        check_rules(stored)  # before anybody is asked
     waiting = waiting_run(stored)
     chosen = [each for each in waiting.pending if call is None or each.index in call]
     if missing := sorted(set(call or ()) - {each.index for each in waiting.pending}):

@@ -17,6 +17,7 @@ from atc.calls.parked import Decision, ParkedCall
 from atc.calls.permissions.agent_permissions import permissions_named
 from atc.errors import EnvironmentProblem, JournalError, TraceError, UsageError
 from atc.result import Effect
+from atc.run.request import check_rules
 from atc.settings import Settings
 from atc.traces.reading import FAILS, damaged
 from atc.traces.stores.base import RunStore, StoredRun
@@ -289,6 +290,8 @@ def decide(
         EnvironmentProblem: the audit log cannot be written.
     """
     decider = decider or decider_of(by=by)
+    if decider.permissions is None:
+        check_rules(stored)
     nothing = f"run {stored.run_id} has no call that waits for a yes (`atc approvals` lists them)"
     if not (asked := _asked(stored)):
         raise UsageError(nothing)

@@ -217,6 +217,22 @@ def resumable(stored: StoredRun, *, trust_run: bool = False, strategy_given: boo
     return started if trust_run else without_code(stored, started, strategy_given=strategy_given)
 
 
+def check_rules(stored: StoredRun) -> None:
+    """Check that a run was begun without permissions, where there are none now: without them it would be bound by
+    nothing, and anybody could decide about its calls.
+
+    Raises:
+        UsageError: it was begun under some.
+    """
+    settings = (stored.first("run_started") or {}).get("settings")
+    named = settings.get("permissions") if isinstance(settings, Mapping) else None
+    if named:
+        raise UsageError(
+            f"run {stored.run_id} was begun under the permissions of {named}, and here are none: name them "
+            "(ATC_PERMISSIONS, --set permissions=FILE where a command has it, Agent(permissions=…))"
+        )
+
+
 def without_code(stored: StoredRun, started: dict[str, Any], *, strategy_given: bool) -> dict[str, Any]:
     """Return the ``run_started`` of a run that others may have written: nothing that it names is imported.
 

@@ -229,6 +229,19 @@ def test_the_audit_log_has_who_decided_where_and_nothing_is_decided_without_it(
     assert (till.agent().resume(other.run_id).status, till.paid) == ("waiting", [])
 
 
+def test_a_run_that_was_begun_under_permissions_does_not_go_on_without_any(till: Till) -> None:
+    waiting = till.agent(PAY).run("pay 5")
+    bare = till.agent(PAY, permissions=None, approve="always")
+    with pytest.raises(UsageError, match=r"was begun under the permissions of .*\.toml, and here are none"):
+        bare.resume(waiting.run_id)
+    with pytest.raises(UsageError, match="was begun under the permissions"):
+        bare.approve(waiting.run_id)
+    planned = till.agent(PAY).run("pay 5", dry_run=True)
+    with pytest.raises(UsageError, match="was begun under the permissions"):
+        bare.apply(planned.run_id)
+    assert (till.paid, till.agent().approve(waiting.run_id, key=ANN)[0].tool) == ([], "pay")
+
+
 def test_who_asks_does_not_apply_a_plan(till: Till) -> None:
     planned = till.agent(PAY).run("pay 5", dry_run=True)
     assert planned.status == "planned"
