@@ -145,6 +145,7 @@ class Journal:
         self._claimed: Counter[CallKey] = Counter()
         self._claims: set[int] = set()
         self._met: set[int] = set()
+        self._sent_again: set[int] = set()
         self._own: set[int] = set()  # begun by this process
         self._requests = 0  # new requests that were begun
         self._repeated = 0  # of these, those that are still to be begun again: see begin_again
@@ -447,13 +448,14 @@ class Journal:
             now: in seconds since 1970.
         """
         equal = [entry for entry in self._equal.get(key.digest, ()) if same_tool(entry.key, key)]
-        taken = {entry.again for entry in equal if not self._is_earlier(entry)}
+        taken = self._sent_again | {entry.again for entry in equal if not self._is_earlier(entry)}
         for entry in equal:
             mine = entry.number > self.before and not self.new_request and entry.number not in taken
             if entry.again or not mine or not entry.in_doubt or not self._is_earlier(entry):
                 continue
             if entry.idempotency is not None and entry.idempotency.holds(rule, tool, now):
                 self._met.update(each.number for each in equal if entry.number in (each.number, each.again))
+                self._sent_again.add(entry.number)  # the next one may ask before this one is begun
                 return entry
         return None
 
@@ -612,7 +614,7 @@ class Journal:
         self._closed = True
         new = copy.copy(self)
         new._closed = False
-        new._claimed, new._claims, new._met = Counter(), set(self._claims), set()
+        new._claimed, new._claims, new._met, new._sent_again = Counter(), set(self._claims), set(), set()
         return new
 
     def _append(self, record: dict[str, Any], *, sync: bool) -> None:
@@ -705,6 +707,7 @@ class Journal:
         self._claimed.clear()
         self._claims.clear()
         self._met.clear()
+        self._sent_again.clear()
 
     def _begin_stage(self, commits: dict[int, CallEntry], new_request: bool, inputs: dict[str, Any]) -> None:
         self.stage, self.inputs, self.new_request = self.stage + 1, inputs, new_request
