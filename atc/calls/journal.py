@@ -455,7 +455,7 @@ class Journal:
             if entry.again or not mine or not entry.in_doubt or not self._is_earlier(entry):
                 continue
             if entry.idempotency is not None and entry.idempotency.holds(rule, tool, now):
-                self._taken_up.add(entry.number)
+                self._taken_up.add(entry.number)  # the next one may ask before this one is begun
                 self._met.update(each.number for each in equal if entry.number in (each.number, each.again))
                 return entry
         return None

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -297,3 +298,17 @@ answer = asyncio.run(main())
     result = agent(orders, tmp_path, both).resume("last")
     answered = sum(call.status == "ok" for call in result.calls)
     assert answered == len(orders.done) == len({*orders.keys})
+
+
+def test_two_equal_calls_at_once_are_sent_again_each_with_its_own_key(orders: Orders, tmp_path: Path) -> None:
+    """Their rule is asked, and writes into the audit log, before either is begun again."""
+    program = "```python\nanswer = parallel(*[lambda: order(item='tea')] * 2)\n```"
+    orders.lost = broken(1, 2, 3, 4)
+    rules = written(tmp_path, '[[rules]]\nallow = "order"')
+    made = agent(orders, tmp_path, program, permissions=rules, audit=tmp_path / "audit.jsonl")
+    assert made.run("order two").status == "in_doubt"
+    lost = Counter(orders.keys)
+    assert [*lost.values()] == [2, 2]
+    settled = made.resume("last")
+    assert (settled.status, settled.in_doubt) == ("answered", ())
+    assert Counter(orders.keys) == dict.fromkeys(lost, 3)
