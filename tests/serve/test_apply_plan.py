@@ -75,7 +75,7 @@ def test_everything_but_a_ticked_form_is_a_no_to_all_of_it(mode: str, no: types.
         async with gateway_of(*shop.tools) as gateway, connected(gateway, mode, User([no])) as client:
             plan = await planned(client)
             result = await applied(client, plan["run"])
-            assert (result.is_error, result.structured_content["status"]) == (True, "denied")  # type: ignore[index]
+            assert (result.is_error, result.structured_content["status"]) == (True, "denied")
             assert "nothing of it was made" in said(result)
 
     asyncio.run(main())
