@@ -233,7 +233,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"source": "x" * 60_001}, "the limit is 60,000"),
     ({"source": 5}, "`source` must be a text"),
     ({}, "`source` must be a text"),
-    ({"code": "answer = 1"}, "run_program has no argument 'code'; its arguments are source, inputs, run, dry_run"),
+    ({"code": "answer = 1"}, "no argument 'code'; its arguments are source, inputs, run, dry_run, apply"),
     ({"source": "answer = 1", "dryrun": True}, "run_program has no argument 'dryrun'; its arguments are source"),
     ({"source": "answer = 1", "inputs": [1]}, "`inputs` must be an object"),
     ({"source": "answer = 1", "inputs": {"answer": 1}}, "means something else"),

@@ -43,7 +43,7 @@ def asker_of(request: ToolRequest) -> Ask:
     The answer is ``True``, or a :class:`Refusal` that says why not.
     """
     running = request.running
-    why = _cannot_ask(request)
+    why = cannot_ask(request)
     if running is None or why:
         reason = why or "nobody could be asked to approve this call"
 
@@ -58,7 +58,7 @@ def waits(request: ToolRequest) -> bool:
     """Return whether a call that needs a yes waits for it, and its run ends meanwhile: where the settings say so
     (``approve="park"``), or where the client cannot ask its user. ``approve="never"`` refuses such a call, as does a
     server that keeps no runs: nobody could find what waits."""
-    return _may_wait(request) and (request.gateway.settings.approve == "park" or bool(_cannot_ask(request)))
+    return _may_wait(request) and (request.gateway.settings.approve == "park" or bool(cannot_ask(request)))
 
 
 def lapses(request: ToolRequest) -> asyncio.Event | None:
@@ -142,23 +142,28 @@ async def _elicit(request: ToolRequest, running: Running[Answer], question: Ques
 
 def _settle(running: Running[Answer], question: Question, answer: ElicitAnswer, request: ToolRequest) -> None:
     verdict, later = verdict_of(answer, _form(request, question), offered=question.again)
-    if verdict is True and later:
-        running.allow_later_calls(question.request)
-    repeats = question.request.repeats
+    asked = question.request
+    if asked is not None and verdict is True and later:
+        running.allow_later_calls(asked)
+    repeats = "" if asked is None else asked.repeats
     if isinstance(verdict, Refusal) and repeats:
         verdict = replace(verdict, reason=f"{verdict.reason}. To go on with what run {repeats} did, give it as `run`")
     question.settle(verdict)
 
 
 def _request(request: ToolRequest, question: Question) -> types.ElicitRequest:
-    message = message_of(question.request, request.gateway.redactor, request.gateway.running.wait_s)
-    form: Any = form_of(_form(request, question), offer=question.again)
+    asked, title = question.request, "Allow this call" if question.request is not None else "Allow all of these calls"
+    gateway = request.gateway
+    message = question.plan if asked is None else message_of(asked, gateway.redactor, gateway.running.wait_s)
+    form: Any = form_of(_form(request, question), offer=question.again, title=title)
     return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=form))
 
 
 def _form(request: ToolRequest, question: Question) -> AskForm:
-    """The form of a question. To do a thing again takes a tick: a client that accepts by itself does nothing twice."""
-    return "tick" if question.request.is_repeat else request.gateway.settings.ask_form
+    """The form of a question. To do a thing again takes a tick: a client that accepts by itself does nothing twice. So
+    does a plan, which is many calls."""
+    asked = question.request
+    return "tick" if asked is None or asked.is_repeat else request.gateway.settings.ask_form
 
 
 def _response(responses: types.InputResponses | None) -> ElicitAnswer:
@@ -169,7 +174,7 @@ def _response(responses: types.InputResponses | None) -> ElicitAnswer:
     return answer if isinstance(answer, types.ElicitResult) else None
 
 
-def _cannot_ask(request: ToolRequest) -> str:
+def cannot_ask(request: ToolRequest) -> str:
     """Why a client's user cannot be asked; empty where he can."""
     session = request.context.session
     capabilities = session.client_capabilities
@@ -243,19 +248,20 @@ def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float) -> s
     return "\n".join(lines)
 
 
-def form_of(form: AskForm, *, offer: bool) -> dict[str, Any]:
+def form_of(form: AskForm, *, offer: bool, title: str = "Allow this call") -> dict[str, Any]:
     """The schema of the form.
 
     Args:
         form: ``empty``: to accept is to approve. ``tick``: a box must be ticked, too.
         offer: later calls of the same tool may be approved with it.
+        title: of the box.
     """
     properties: dict[str, Any] = {}
     if form == "tick":
-        properties[APPROVE] = {"type": "boolean", "title": "Allow this call"}
+        properties[APPROVE] = {"type": "boolean", "title": title}
     if offer:
-        title = "Allow later calls of this tool in this program, too"
-        properties[LATER] = {"type": "boolean", "title": title, "default": False}
+        later = "Allow later calls of this tool in this program, too"
+        properties[LATER] = {"type": "boolean", "title": later, "default": False}
     made: dict[str, Any] = {"type": "object", "properties": properties}
     return made | {"required": [APPROVE]} if form == "tick" else made
 

@@ -373,7 +373,9 @@ class Gateway:
                     done = await run(source, run_id, refuse_unanswered, parks=True)
             except RunInUse:  # its message names a place of this machine
                 raise UsageError(f"another process works on run {run_id} now: try again when it has ended") from None
-        return await self._with_suggestions(client, report_of(done, self.redactor, values), done.facts.unknown)
+        return await self._with_suggestions(
+            client, report_of(done, self.redactor, values, outlives=self.keeps_runs), done.facts.unknown
+        )
 
     async def own(self, client: Client, run_id: str) -> None:
         """Check that a run is a client's own.

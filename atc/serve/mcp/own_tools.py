@@ -11,13 +11,15 @@ from typing import Any
 
 import mcp_types as types
 
-from atc.errors import UsageError
+from atc.errors import RunInUse, UsageError
 from atc.result import Effect, Result
+from atc.run.apply import apply_plan
 from atc.run.given import NAME as GIVEN
 from atc.run.given import Facts
 from atc.run.given_program import GivenRun
 from atc.serve.mcp.asking import asker_of, carried, lapses, waits
 from atc.serve.mcp.gateway import MAX_FOUND, MAX_NAMES
+from atc.serve.mcp.plan_form import NOTHING_MADE, NotApplied, asked_about, said_by
 from atc.serve.mcp.probing import PROBE, probe, probe_definition
 from atc.serve.mcp.reports import ProgramReport, one_line, report_of
 from atc.serve.mcp.requests import Answer, Handler, ToolRequest, answer, told
@@ -68,6 +70,7 @@ def run_program(stubs: str = "") -> types.Tool:
         "inputs": {"type": "object", "description": "values for variables of the program"},
         "run": {"type": "string", "description": "of a report: this program is its revision; alone: go on"},
         "dry_run": {"type": "boolean", "description": "plan calls with effects, make none"},
+        "apply": {"type": "boolean"},  # the report of a dry run says what it is for
     }
     return _tool_that_runs(RUN, prompt("mcp_run_program", stubs=stubs), properties)
 
@@ -140,6 +143,8 @@ async def _docs(request: ToolRequest) -> Answer:
 
 async def _run(request: ToolRequest) -> Answer:
     """Check a program, run it, attribute its failure."""
+    if request.switch("apply"):
+        return await _apply(request)
     inputs = request.arguments.get("inputs")
     if not isinstance(inputs, dict | None):
         raise UsageError("`inputs` must be an object: values by the names of variables")
@@ -159,6 +164,28 @@ async def _run(request: ToolRequest) -> Answer:
             listener=listener,
         )
     return answer_of(request, report)
+
+
+async def _apply(request: ToolRequest) -> Answer:
+    """Have the client's user approve the plan of a dry run, and make it."""
+    gateway, client, run_id = request.gateway, request.client, request.text("run")
+    if others := [name for name in ("source", "inputs", "dry_run") if request.arguments.get(name)]:
+        raise UsageError(f"`apply` takes `run` alone, and not `{others[0]}`: nothing but the plan is made")
+    await gateway.own(client, run_id)
+    stored = gateway.store.run(run_id)
+    try:
+        planned = await asked_about(request, stored)
+        agent = await gateway.agent(client, run_id, asker_of(request))
+        with gateway.going(client, run_id):
+            async with told(request) as listener:
+                by = said_by(client.id.principal, client.id.name)
+                seen = planned.digest
+                result = await apply_plan(agent, stored, by=by, seen=seen, listener=listener)
+    except RunInUse:  # its message names a place of this machine
+        raise UsageError(f"another process works on run {run_id} now: try again when it has ended") from None
+    except NotApplied as error:
+        return answer_of(request, ProgramReport(status="denied", run=run_id, advice=NOTHING_MADE, remark=str(error)))
+    return _answered(request, result, by=RUN)
 
 
 def answer_of(request: ToolRequest, report: ProgramReport) -> Answer:
@@ -248,11 +275,11 @@ def _is_open(stored: StoredRun) -> bool:
     return ended is None or bool(stopped)
 
 
-def _answered(request: ToolRequest, result: Result[Any]) -> Answer:
+def _answered(request: ToolRequest, result: Result[Any], by: str = RESUME) -> Answer:
     done = tuple(call for call in result.calls if call.effect is not Effect.READ and call.succeeded)
     last = max((call.attempt for call in result.calls), default=-1)
     given = GivenRun(result, facts=Facts(done=done, attempt=last))
-    report = report_of(given, request.gateway.redactor, request.gateway.values(request.client), by=RESUME)
+    report = report_of(given, request.gateway.redactor, request.gateway.values(request.client), by=by)
     return answer_of(request, report.model_copy(update={"said": result.answer or result.question or ""}))
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from atc._host.invisible import JOINERS, legible
 from atc._host.redaction import Redactor
-from atc._records.records import DryRun, PendingCall
+from atc._records.records import DryRun, FaultCase, PendingCall
 from atc.calls.entry import CallEntry
 from atc.facts import Fault, Finding
 from atc.result import Call, Result, RunStatus
@@ -175,7 +175,9 @@ class ProgramReport(_Record):
         return made | ({"value": self.value} if has_value and not self.preview else {})
 
 
-def report_of(given: GivenRun, redactor: Redactor, values: Values, by: str = "run_program") -> ProgramReport:
+def report_of(
+    given: GivenRun, redactor: Redactor, values: Values, by: str = "run_program", *, outlives: bool = True
+) -> ProgramReport:
     """The report of a run that has ended.
 
     Args:
@@ -183,8 +185,12 @@ def report_of(given: GivenRun, redactor: Redactor, values: Values, by: str = "ru
         redactor: masks credentials.
         values: keeps what is too large for it.
         by: the tool that goes on with it, where it waits.
+        outlives: the run is kept when the server ends, so a user finds it in a terminal.
     """
     result, facts = given.result, given.facts
+    differs = result.fault is not None and result.fault.case is FaultCase.PLAN_DIFFERS
+    kept = result.dry_run is not None and result.dry_run.kept
+    how = {"differs": differs, "kept": kept, "outlives": outlives}
     status: Status = "rejected" if facts.rejected else result.status
     own = [call for call in result.calls if call.attempt == facts.attempt and not facts.rejected]
     calls = [*_calls(own)]
@@ -192,7 +198,7 @@ def report_of(given: GivenRun, redactor: Redactor, values: Values, by: str = "ru
     return ProgramReport(
         status=status,
         run=result.run_id,
-        advice=prompt("mcp_advice", status=status, run=result.run_id, by=by),
+        advice=prompt("mcp_advice", status=status, run=result.run_id, by=by, **how),
         partial=result.partial,
         remark=cut(redactor.text("; ".join(_remarks(given))), 2 * MAX_TEXT),
         fault=_fault(result.fault, result.calls, redactor) if result.fault is not None and not facts.rejected else None,

@@ -41,13 +41,15 @@ class Question:
     """A question that waits for an answer.
 
     Attributes:
-        request: the call that is asked about.
+        request: the call that is asked about; ``None`` where a whole plan is.
         again: the same tool was asked about before, for the same program.
+        plan: what is said of the plan.
         answer: what came back.
     """
 
-    request: ApprovalRequest
+    request: ApprovalRequest | None
     again: bool = False
+    plan: str = ""
     answer: asyncio.Future[Verdicts] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def settle(self, answer: Verdicts) -> None:
@@ -89,6 +91,13 @@ class Running(Generic[T]):
             return True
         question = Question(request, again=request.tool in self._asked)
         self._asked.add(request.tool)
+        return await self._answer(question)
+
+    async def ask_about_plan(self, words: str) -> Verdicts:
+        """Have a whole plan approved by whoever waits for this work."""
+        return await self._answer(Question(None, plan=words))
+
+    async def _answer(self, question: Question) -> Verdicts:
         self._questions.append(question)
         self._changed.set()
         try:

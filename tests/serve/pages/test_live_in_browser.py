@@ -24,7 +24,7 @@ from tests.support.run_events import all_kinds, call, events_of
 
 pytestmark = pytest.mark.slow
 
-APPROVAL = {
+APPROVAL: dict[str, Any] = {
     "key": "k/1",
     "run_id": "20261123-174345-bb624b",
     "task": "<b>t</b>",
@@ -56,7 +56,7 @@ CALL = {
     "until": time.time() + 600_000,
     "decided": None,
 }
-PARKED = {
+PARKED: dict[str, Any] = {
     "run_id": "20261123-174345-bb624b",
     "task": "<script>window.__pwned=1</script>",
     "calls": [CALL, {**CALL, "index": 3, "digest": "d3"}],
@@ -107,7 +107,7 @@ def serving() -> Iterator[Served]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             served.asked.append((self.path, body))
             replies = served.posts or served.replies
-            found = next((value for path, value in replies.items() if path in self.path), {})
+            found: Any = next((value for path, value in replies.items() if path in self.path), {})
             self.reply(json.dumps(found), "application/json", 403 if "error" in found else 200)
 
         def stream(self) -> None:
@@ -438,7 +438,7 @@ def test_a_form_that_may_not_be_approved_here_says_why_and_one_that_is_damaged_i
     page.wait(f"document.querySelector('#asks').innerText.includes('atc resume {PARKED['run_id']}')")
 
 
-PLAN = {
+PLAN: dict[str, Any] = {
     **{name: PARKED[name] for name in ("run_id", "done_before", "here")},
     "heading": "2 calls with effects planned",
     "calls": [{**CALL, "notes": ["note <b>"]}, {**CALL, "index": 3, "notes": []}],

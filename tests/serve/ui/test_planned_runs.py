@@ -39,7 +39,7 @@ def book(n: Any, note: str = "", more: Any = None) -> dict[str, Any]:
     return {"booked": n}
 
 
-TOOLS = [find_rooms, book]
+TOOLS: list[Any] = [find_rooms, book]
 
 
 @pytest.fixture(autouse=True)
@@ -166,7 +166,11 @@ async def test_who_may_not_say_yes_applies_nothing() -> None:
             assert (await apply(caller, card, **by_cookie, **forged)).status == 403
         plain = {"origin": f"http://{HOST}", "content_type": "text/plain"}
         assert (await apply(caller, card, **by_cookie, **plain)).status == 415
-    for given, why in (({}, "without a terminal"), ({"approve": "never", "at_terminal": True}, "never")):
+    unattended: list[tuple[dict[str, Any], str]] = [
+        ({}, "without a terminal"),
+        ({"approve": "never", "at_terminal": True}, "never"),
+    ]
+    for given, why in unattended:
         async with serving("unasked", tools=TOOLS, **given) as caller:
             refused = await apply(caller, card)
             assert (refused.status, why in refused.message) == (403, True)
@@ -183,7 +187,8 @@ async def test_where_approvers_are_named_a_page_applies_with_the_key_of_one_alon
     rules.write_text(f'[approvers]\nann = {{ public_key = "{encoded(ApproverKey(key).public)}" }}\n')
     rules.chmod(0o600)
     planned = await plans(permissions=rules)
-    for shell in ({}, {"approver_key": ApproverKey.new()}):
+    shells: list[dict[str, Any]] = [{}, {"approver_key": ApproverKey.new()}]
+    for shell in shells:
         async with serving("unasked", tools=TOOLS, at_terminal=True, permissions=rules, **shell) as caller:
             card = await card_of(caller, planned.run_id)
             assert (await apply(caller, card)).status == 403
