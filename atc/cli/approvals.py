@@ -85,8 +85,8 @@ def approve(
     permissions name approvers, both need the key of one (--key-file, ATC_APPROVER_KEY). With it a yes to calls that you
     name (--call) needs no terminal.
 
-    Exit codes: 0 all are decided, 2 wrong use (also: a yes without a terminal, or without a key that is wanted), 4 you
-    said no to one of them.
+    Exit codes: 0 those that you named, or all, are decided, 2 wrong use (also: a yes without a terminal, or without a
+    key that is wanted), 4 you said no to one of them.
     """
     settings = Settings.load()
     stored = open_store(settings).find(run)

@@ -84,6 +84,7 @@ class RunView:
         self._turn: Any = self  # of the last task; of none yet
         self._resumed = False
         self._open: dict[int, dict[str, Any]] = {}  # calls that have begun, by number
+        self._states: dict[int, str] = {}  # of those, how far they have come
         self._ended: dict[int, dict[str, Any]] = {}  # calls to show once those before them have ended
 
     def __call__(self, event: Event) -> None:
@@ -212,6 +213,7 @@ class RunView:
 
     def _on_approval_asked(self, data: dict[str, Any]) -> None:
         self._open[data["index"]] = data
+        self._states[data["index"]] = "asked about, and not made"
         self._wait_for(None)  # a spinner would write over the question
         if self._stored:  # else it is on the screen, or on a page
             self.line(f"  asked: {data['tool']}({_arguments(data['arguments'])})", "yellow")
@@ -223,8 +225,12 @@ class RunView:
 
     def _on_call_started(self, data: dict[str, Any]) -> None:
         self._open[data["index"]] = data
+        self._states[data["index"]] = "not ended"
         if not self._stored:
             self._wait_for(f"{data['tool']} …")
+
+    def _on_call_sent(self, data: dict[str, Any]) -> None:
+        self._states[data["index"]] = "sent, and its outcome is not known (`atc runs settle`)"
 
     def _on_call_ended(self, data: dict[str, Any]) -> None:
         self._wait_for("running …")
@@ -245,7 +251,8 @@ class RunView:
             if (data := self._ended.pop(number, None)) is not None:
                 self._show_call(data)
             elif (data := self._open.pop(number)) and self._stored:
-                self.line(f"  … {number}. {data['tool']}({_arguments(data['arguments'])})  not ended", "yellow")
+                state = self._states.get(number, "not ended")
+                self.line(f"  … {number}. {data['tool']}({_arguments(data['arguments'])})  {state}", "yellow")
 
     def _show_call(self, data: dict[str, Any]) -> None:
         mark, style = _MARKS[data["status"]]
@@ -298,6 +305,7 @@ class RunView:
         self.line(f"{data['by']} took the place of {data['tool']}", "dim")
 
     def _on_call_settled(self, data: dict[str, Any]) -> None:
+        self._states[data["index"]] = "not ended then"
         self.line(clean(doubts.settled_event(data["index"], data["tool"], data["outcome"], data["by"])), "yellow")
 
     def _on_call_undone(self, data: dict[str, Any]) -> None:

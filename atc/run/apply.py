@@ -347,7 +347,7 @@ class Apply(Strategy):
         draft = Draft(Program(self._planned.program))
         if (changed := applying.changed_tool(run.all_tools)) is not None:
             difference = PlanDifference(kind="changed_tool", planned=changed.shown)
-            return Ending("denied", fault=_differs(difference, changed.shown.tool))
+            return Ending("denied", fault=advised(_differs(difference, changed.shown.tool), (), run.broker.tools))
         async with ProgramLoop.open(run, self._options) as loop:
             loop.announce(draft)
             await loop.check(draft)  # for its warnings: what the plan did not show is asked about

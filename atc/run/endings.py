@@ -28,6 +28,10 @@ _DENIED: dict[RefusedBy, str] = {
 _OWN = "This call was not done. Approve it (approve=, --approve), or declare a function that only reads as " + (
     "@atc.tool(effect='read')."
 )
+_NOT_PLANNED = (
+    "This call is not the next one of the plan, so it was not made, and what is done stays done: plan the task "
+    + ("again (--dry-run), or undo what was done (`atc runs undo`).")
+)
 _ENDED = " The program ended there: what it would have done after that was not tried."
 _ADVICE: dict[Cause, str] = {
     "credential": "Give the service a credential that it accepts, then run again.",
@@ -48,6 +52,8 @@ def advised(fault: Fault, calls: Iterable[Call], tools: Mapping[str, Tool], erro
     """
     if fault.cause is None:
         return fault
+    if fault.difference is not None:
+        return fault.model_copy(update={"hint": _NOT_PLANNED, "origins": ()})
     if fault.cause == "denied":
         by = next((call.refused_by for call in calls if call.index == fault.call), None)
         tool = tools.get(fault.tool or "")

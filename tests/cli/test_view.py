@@ -133,6 +133,9 @@ def test_a_run_that_was_cut_off_and_resumed_is_read_back_as_one() -> None:
         Event("program_written", {"attempt": 0, "program": "a"}),
         Event("program_written", {"attempt": 1, "program": "b"}),
         Event("call_started", {"index": 1, "tool": "f", "arguments": {"n": 1}}),
+        Event("call_started", {"index": 3, "tool": "pay", "arguments": {}}),
+        Event("call_sent", {"index": 3}),
+        Event("approval_asked", {"index": 4, "tool": "pay", "arguments": {}}),
         started,
         Event("call_ended", a_call(2)),
         Event("program_written", {"attempt": 1, "program": "c"}),
@@ -144,5 +147,9 @@ def test_a_run_that_was_cut_off_and_resumed_is_read_back_as_one() -> None:
         f"program {n}" for n in (1, 2, 3)
     ]
     at = lines.index("  … 1. f(n=1)  not ended")
-    assert lines[at + 1] == "── resumed: what succeeded is not done again ──"
+    assert lines[at + 1 : at + 3] == [
+        "  … 3. pay()  sent, and its outcome is not known (`atc runs settle`)",
+        "  … 4. pay()  asked about, and not made",
+    ]
+    assert lines[at + 3] == "── resumed: what succeeded is not done again ──"
     assert lines[-1].startswith("since the resume, 2.0 s: ")

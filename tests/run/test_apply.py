@@ -352,6 +352,7 @@ def test_another_row_stops_before_its_write(
     assert result.fault.invocation is not None
     assert result.fault.invocation.arguments == {"order": orders[len(sent)]}
     assert "was not made" in result.fault.message
+    assert "plan the task again" in (result.fault.hint or "")
 
 
 def test_a_planned_write_that_is_not_asked_for_is_named(shop: Shop) -> None:
