@@ -194,7 +194,7 @@ def chat(
     from atc.agent import Agent
     from atc.cli.view import RunView
 
-    view = None if as_json else RunView(out, verbose=verbose)
+    view = None if as_json else RunView(out, verbose=verbose, goes_on="the next line")
     agent = Agent(source.opened(), on_event=view, **given)
     terminal = sys.stdin is not None and sys.stdin.isatty() and not as_json
     with agent:

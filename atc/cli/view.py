@@ -73,10 +73,11 @@ class RunView:
         console: a terminal gets colours and a spinner, anything else lines.
         stored: the run is read back: no exception shows how it broke off.
         verbose: tell of every tool why it is offered, and what feeds what.
+        goes_on: with a run that waited for a yes; by default a command.
     """
 
-    def __init__(self, console: Console, *, stored: bool = False, verbose: bool = False) -> None:
-        self._console, self._stored, self._verbose = console, stored, verbose
+    def __init__(self, console: Console, *, stored: bool = False, verbose: bool = False, goes_on: str = "") -> None:
+        self._console, self._stored, self._verbose, self._goes_on = console, stored, verbose, goes_on
         self._status: Status | None = None
         self._program = ""
         self._programs = 0  # of the task
@@ -379,7 +380,7 @@ class RunView:
             call = PendingCall.model_validate(each)
             for number, line in enumerate(plans.pending_call(call)):
                 self.line(f"  {line}", "" if number == 0 else "dim")
-        self.line(outcomes.to_approve(data["run_id"]), "yellow")
+        self.line(outcomes.to_approve(data["run_id"], self._goes_on), "yellow")
 
     def _show_planned(self, found: DryRun, run_id: str) -> None:
         self.line(f"── dry run: {plans.heading(found)} ──", "bold yellow" if found.planned else "bold green")

@@ -250,9 +250,9 @@ def sent_again(number: int) -> str:
     return f"sent again for call {number}, with its idempotency key"
 
 
-def to_approve(run_id: str) -> str:
-    """Say how a run goes on that waits for a yes."""
-    return f"`atc runs approve {run_id}` decides, `atc resume {run_id}` then goes on with it"
+def to_approve(run_id: str, goes_on: str = "") -> str:
+    """Say how a run goes on that waits for a yes: by ``goes_on``, else by a command."""
+    return f"`atc runs approve {run_id}` decides, {goes_on or f'`atc resume {run_id}`'} then goes on with it"
 
 
 def approved_by(who: str, at: float) -> str:

@@ -82,6 +82,12 @@ def test_the_next_line_says_what_waits_and_a_decided_task_goes_on_before_it(
     assert ran.exit_code == 8, "of the first that was not answered"
 
 
+def test_a_chat_says_that_its_next_line_goes_on(endpoint: Any) -> None:
+    endpoint(says(BOOK))
+    shown = atc("chat", "-t", "tools.py", "--approve", "park", stdin="book 4\n").stdout
+    assert "decides, the next line then goes on with it" in shown
+
+
 def test_instructions_come_from_the_line_or_a_file(endpoint: Any, tmp_path: Path) -> None:
     server = endpoint(says(GOOD), says(GOOD), says(GOOD))
     (tmp_path / "wishes.txt").write_text("our tenant is t-4711\n")
