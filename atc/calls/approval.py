@@ -207,6 +207,11 @@ class Policy(Interface):
         """Return whether the decision about a parked call is of somebody who may decide."""
         ...
 
+    def settling_read(self, protocol: Protocol) -> str:
+        """Return the call, as the user wrote it, that says whether a call in doubt of a tool was done; empty without
+        one."""
+        ...
+
     def of_run(self, run_id: str) -> Policy:
         """Return the same for one run."""
         ...

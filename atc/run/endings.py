@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from atc._records.outcome import Outcome, ProgramError
 from atc._records.records import FaultCase
@@ -11,6 +13,9 @@ from atc.facts import Fault, Finding
 from atc.result import Call, RefusedBy, RunStatus
 from atc.run.base import Ending
 from atc.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from atc.calls.approval import Policy
 
 STATUS: dict[Cause, RunStatus] = {
     "denied": "denied",
@@ -63,6 +68,19 @@ def advised(fault: Fault, calls: Iterable[Call], tools: Mapping[str, Tool], erro
             hint += _ENDED
         return fault.model_copy(update={"hint": hint, "origins": ()})  # where arguments came from explains no refusal
     return fault.model_copy(update={"hint": _ADVICE[fault.cause]})
+
+
+def with_settling_read(ending: Ending, policy: Policy | None, tools: Mapping[str, Tool]) -> Ending:
+    """Name the read that settles the call in doubt with which a run ended, where the permissions have one."""
+    fault = ending.fault
+    if ending.status != "in_doubt" or fault is None or policy is None or (tool := tools.get(fault.tool or "")) is None:
+        return ending
+    if not (read := policy.settling_read(tool.protocol)):
+        return ending
+    hint = (
+        f"It may have been done, and is not repeated: `{read}` says so (`atc runs settle`, or the next `atc resume`)."
+    )
+    return replace(ending, fault=fault.model_copy(update={"hint": hint}))
 
 
 def ending_of(fault: Fault) -> Ending | None:

@@ -28,6 +28,7 @@ from atc.result import Call, Result, Usage
 from atc.run import say
 from atc.run.ask_user import asked_fault
 from atc.run.base import Ending, Strategy, checked, typed_ending
+from atc.run.endings import with_settling_read
 from atc.run.left_undone import call_of, settled, tools_gone, writes_of
 from atc.run.run import Run
 from atc.traces.stores.base import StoredRun
@@ -224,6 +225,7 @@ def result_of(
         planned: ended the program of a dry run.
     """
     broker, budget = run.broker, run.budget
+    ending = with_settling_read(ending, broker.approval.policy, broker.tools)
     dry_run = found_dry(run, planned, ending.fault) if broker.dry_run else None
     if dry_run is not None and planned is not None:
         from atc.run.apply import with_plan_kept

@@ -111,6 +111,9 @@ class Place:
             result = agent.run("pay the order o'1\"")
         self.server.loses = False
         assert result.status == "in_doubt", result.fault
+        assert result.fault is not None
+        settles = "`get_order(" in (result.fault.hint or "")
+        assert settles == ("settle" in self.file.read_text())
         return result
 
     def comes_late(self) -> None:

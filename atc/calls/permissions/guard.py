@@ -19,6 +19,7 @@ from atc.calls.approval import Approval, ApprovalRequest, EarlierWrites, Parked,
 from atc.calls.permissions.audit import AuditLog, Verdict
 from atc.calls.permissions.facts import Caller, Caps, Decision
 from atc.calls.permissions.permissions import Permissions, decided_by, oddity, refusal, to_allow
+from atc.calls.permissions.tool_tables import settle_of
 from atc.errors import AtcError, UsageError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
@@ -185,6 +186,12 @@ class Guard:
     def holds(self, call: ParkedCall) -> bool:
         """Return whether the decision about a parked call is of somebody who may decide."""
         return call.decision is None or self.permissions.approvers.have_signed(self.run, call, call.decision)
+
+    def settling_read(self, protocol: Protocol) -> str:
+        """Return the call, as the user wrote it, that says whether a call in doubt of a tool was done; empty without
+        one."""
+        settle = settle_of(self.permissions.tools, protocol)
+        return "" if settle is None else settle.read.text
 
     def approval(self, earlier: EarlierWrites | None = None) -> Approval:
         """Return the rule for a broker; ``earlier``: what the caller's other runs did."""
