@@ -198,7 +198,7 @@ def test_from_the_first_one_on_no_write_is_sent_that_a_rule_allows(shop: Shop, t
     waiting = shop.run(program, permissions=rules)
     assert (waiting.status, shop.sent) == ("waiting", ["b1"])
     assert arguments(waiting) == [{"order": "o1"}, {"order": "b2"}]
-    shop.agent().approve(waiting.run_id)
+    shop.agent(permissions=rules).approve(waiting.run_id)
     assert shop.resume(waiting, permissions=rules).status == "answered"
     assert shop.sent == ["b1", "o1", "b2"]
 
@@ -221,7 +221,7 @@ def test_a_strategy_that_makes_several_calls_at_once_sends_none_after_one_that_w
     waiting = shop.agent(strategy=Several(), permissions=rules).run("cancel some orders")
     assert (waiting.status, shop.sent) == ("waiting", ["b1"])
     assert arguments(waiting) == [{"order": "o1"}, {"order": "b2"}, {"order": "o2"}]
-    assert len(shop.agent().approve(waiting.run_id)) == 3
+    assert len(shop.agent(permissions=rules).approve(waiting.run_id)) == 3
 
 
 def test_a_dry_run_plans_and_nothing_waits(shop: Shop) -> None:
