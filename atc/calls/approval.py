@@ -16,6 +16,7 @@ from typing import Protocol as Interface
 
 from atc import wording
 from atc._records.choices import ApproveChoice, WarningsChoice
+from atc._records.origins import CallOrigins
 from atc._records.records import Feed, Invocation, SameCall
 from atc.calls import question
 from atc.calls.entry import CallKey
@@ -45,6 +46,11 @@ class ApprovalRequest:
         feeds: where its arguments come from, as far as that can be followed (:class:`atc._records.records.Feed`).
         done: the calls with effects that the task has made already.
         wait_s: seconds after which the run's own time is used up; ``None`` where it waits for as long as it takes.
+        origins: where each argument came from, where a rule or the question needs it (:mod:`atc._records.origins`).
+        untrusted: the arguments that say where a write goes or what it takes (a recipient, an account, an amount, a
+            path, a command) and have an untrusted origin.
+        author_saw: the tools whose text, which strangers write, the program's author had seen before it wrote this
+            call; empty where it stood in a program that was written before.
         decided: what a person said of exactly this call while its run waited (:mod:`atc.calls.parked`); ``None`` where
             nobody did. ``decided_by``: who that was.
     """
@@ -63,6 +69,9 @@ class ApprovalRequest:
     feeds: tuple[Feed, ...] = field(default=(), repr=False)
     done: tuple[Invocation, ...] = field(default=(), repr=False)
     wait_s: float | None = None
+    origins: CallOrigins = field(default_factory=dict, repr=False)
+    untrusted: tuple[str, ...] = ()
+    author_saw: tuple[str, ...] = ()
     decided: bool | Refusal | None = None
     decided_by: str = ""
 

@@ -225,6 +225,7 @@ class Protocol(_Document):
         returns: JSON Schema of the response; ``None`` when nothing is known about it.
         statuses: the ways a call can end, where the source says so.
         effect: whether a call only reads.
+        untrusted: strangers write what it returns; ``None``: nobody said. It is its source's word, as the effect is.
         examples: calls with their responses; the first with a response is shown to the model.
         links: the arguments of other operations that its response supplies, where the source says so.
         source: where the tool comes from; ``source.operation`` is its original name.
@@ -237,6 +238,7 @@ class Protocol(_Document):
     returns: JsonSchema | None = None
     statuses: tuple[Status, ...] = ()
     effect: Effect = Effect.UNKNOWN
+    untrusted: bool | None = None
     examples: tuple[Example, ...] = ()
     links: tuple[Link, ...] = ()
     source: Source = Source()
