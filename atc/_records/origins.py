@@ -34,6 +34,6 @@ class Origin(Record):
 Origins = frozenset[Origin]
 """All origins of one value."""
 CallOrigins = Mapping[str, Origins]
-"""The origins of a call's arguments: by name, and by the way to a part of one (``message.to``) where that is known. Those
-of a whole argument hold those of its parts."""
+"""The origins of a call's arguments: by name, and by the way to a part of one (``message.to``) where that is known.
+Those of a whole argument hold those of its parts."""
 UNKNOWN: Origins = frozenset({Origin(kind="unknown")})
