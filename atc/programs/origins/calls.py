@@ -419,7 +419,7 @@ class Calls:
                     self.member(f"{function[1]}.{name}", target)
                 elif isinstance(function, tuple) and function[0] == "builtin":
                     graph.put(target, graph.function(("class", name), ("class", name)))
-                elif name not in ("__name__", "__doc__"):
+                elif name not in ("__name__", "__doc__") and not _is_method(function):
                     raise GiveUp(f"the attribute {name} of a function")
 
         graph.when(base, apply)
@@ -837,13 +837,15 @@ class Calls:
 
     def _consume(self, sources: Iterable[int], call: Call) -> None:
         """Take items from iterators until what they are says that it is enough."""
-        for source in sources:
+        given = [*sources]
+        for source in given:
 
             def apply(bits: int, source: int = source) -> None:
                 for thing in self.graph.each(bits & self.graph.things):
                     if thing.moving:
                         sink, which = self.graph.node(), self.graph.node()
-                        self.graph.flat(source, which, "choice")
+                        for each in given:
+                            self.graph.flat(each, which, "choice")
                         self.graph.load(source, ITERATE, sink, (call.chosen, which))
                         return
 
@@ -1019,6 +1021,7 @@ class Calls:
     def _defaultdict(self, call: Call, result: int) -> None:
         graph = self.graph
         made = self.new("dict", result)
+        made.makes = True
         if call.args:
             inner = graph.node()
             self.each_function(call.args[0], call.inner(), inner)
@@ -1027,6 +1030,10 @@ class Calls:
             self._update_dict(made, node)
         for key, node in call.named.items():
             graph.copy(node, graph.field(made, key))
+
+
+def _is_method(function: Any) -> bool:
+    return isinstance(function, tuple) and function[0] == "method"
 
 
 class _Getter(str):

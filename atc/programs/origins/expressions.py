@@ -30,7 +30,7 @@ class Expressions(Calls):
     scope: Scope
     pc = body = touched = caught = 0
     within: Function | None = None
-    catches = raises = properties = False
+    catches = raises = properties = defaults = False
     last: Call
 
     def __init__(self, tools: frozenset[str], kind_of: Callable[[str], str], literal: str) -> None:
@@ -150,9 +150,26 @@ class Expressions(Calls):
             return self._sliced(base, made, bounds)
         key = constant_key(node.slice)
         self.graph.load(base, key, made, (self.chosen(),))
-        if key is ANY:
-            self.graph.flat(self.ev(node.slice), made, "choice")
+        if key is ANY or self.defaults:
+            key_node = self.ev(node.slice)
+            if key is ANY:
+                self.graph.flat(key_node, made, "choice")
+            if self.defaults:
+                self._default(base, key_node)
         return made
+
+    def _default(self, base: int, key: int) -> None:
+        """Let a ``defaultdict`` have a key that is read."""
+        graph, chosen = self.graph, self.under(key)
+        graph.copy(self.body, chosen)
+
+        def apply(bits: int) -> None:
+            for thing in graph.each(bits & graph.things):
+                if thing.makes:
+                    graph.copy(key, graph.keys_of(thing))
+                    graph.copy(chosen, thing.shape)
+
+        graph.when(base, apply)
 
     def _sliced(self, base: int, made: int, bounds: list[int]) -> int:
         """Return a part of a list: its positions are others, so it is a new list, beside the old one."""
@@ -352,6 +369,11 @@ class Expressions(Calls):
         if isinstance(target, ast.Name):
             if bind:
                 self.scope.bind(target.id, self.guarded(value))
+            elif target.id in self.scope.elsewhere:
+                made = self.graph.node()
+                self.graph.copy(value, made)
+                self.graph.copy(self.chosen(), made)
+                self.scope.assign(target.id, made)
             else:
                 self.scope.assign(target.id, self.guarded(value))
         elif isinstance(target, ast.Tuple | ast.List):

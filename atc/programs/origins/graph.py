@@ -51,18 +51,19 @@ class Thing:
         shape: a node with what chose which items there are, and in what order.
         keys: a node with the keys of a dict; 0 without any.
         moving: whether to read it changes what is read next, as with an iterator.
+        makes: whether to read a key makes it, as with a ``defaultdict``.
         body: of a generator: a node with the conditions under which its function runs.
         cls: of an object: the class.
     """
 
-    __slots__ = ("all", "atom", "body", "cls", "copies", "deep", "fields", "keys", "kind", "moving", "rest", "shape")
+    __slots__ = ("all", "atom", "body", "cls", "copies", "deep", "fields", "keys", "kind", "makes", "moving", "rest", "shape")
 
     def __init__(self, graph: Graph, kind: str) -> None:
         self.kind, self.rest, self.shape = kind, graph.node(), graph.node()
         self.fields: dict[Key, int] = {}
         self.copies: list[int] = []
         self.keys = self.all = self.deep = self.body = 0
-        self.moving, self.cls = False, None
+        self.moving, self.makes, self.cls = False, False, None
         self.atom = graph.atom(("thing", len(graph.atoms)), self)
         graph.things |= self.atom
 

@@ -69,6 +69,7 @@ class Statements(Expressions):
                 shared.update(names)
             case ast.alias(name=name, asname=asname):
                 self._bound.add(asname or name.partition(".")[0])
+                self.defaults = self.defaults or name in ("collections", "defaultdict")
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
                 self._bound.add(name)
             case ast.MatchMapping(rest=str(name)):
