@@ -132,6 +132,8 @@ class Calls:
         self.sites: dict[str, list[Site]] = {}
         self.pending: list[tuple[int, Function | None]] = []
         """Nodes of what is called: each must be a function in the end. With it, the function that the call stands in."""
+        self.changed: list[tuple[int, Function | None]] = []
+        """Nodes of what gets an attribute: each must be something."""
         self.getters: dict[str, tuple[int, int]] = {}
         """Of attributes that may be properties: nodes of the conditions under which they are read, and of all that a
         property touches."""
@@ -257,7 +259,7 @@ class Calls:
             return function[0] == "class" and function[1] in library.READERS
         module = library.module_of(function[1])
         changes = function[1] in library.CHANGING or module in ("heapq", "pprint") or function[1] == "json.dump"
-        return not changes and module in library.STATELESS | library.MIXING - {"random", "secrets"} - {"functools"}
+        return not changes and module in library.STATELESS | library.MIXING - {"random", "secrets"}
 
     def each_function(self, node: int, call: Call, result: int) -> None:
         """Call what a node may be, if it is a function; nothing is given up where it is none."""
@@ -306,6 +308,8 @@ class Calls:
                 self.method(call.args[0], what, call.without_first(), result)
             elif sort == "init":
                 self.mixed(call.all(), result, call, [what])
+            elif sort == "caller" and call.args:
+                self.method(call.args[0], what, function[2], result)
             elif sort == "partial":
                 self._partial(function, call, result)
             elif sort == "builtin":
@@ -321,10 +325,10 @@ class Calls:
         joined.direct = False
         self.each_function(function[2], joined, result)
 
-    def _tool(self, name: str, call: Call, result: int) -> None:
+    def _tool(self, name: str, call: Call, result: int, *, exact: bool = True) -> None:
         graph = self.graph
         response = Response(graph, name)
-        graph.put(result, graph.part(response, (), True))
+        graph.put(result, graph.part(response, (), exact))
         for node in call.all():
             graph.flat(node, result, "call")
             graph.flat(node, response.put, "call")
@@ -475,7 +479,7 @@ class Calls:
                     self.member(f"{function[1]}.{name}", target)
                 elif isinstance(function, tuple) and function[0] == "builtin":
                     graph.put(target, graph.function(("class", name), ("class", name)))
-                elif name not in ("__name__", "__doc__") and not _is_method(function):
+                elif name in library.OF_FUNCTIONS:  # any other is an error: to set one is not followed
                     raise GiveUp(f"the attribute {name} of a function")
 
         graph.when(base, apply)
@@ -518,10 +522,13 @@ class Calls:
             self._states[module] = self.graph.node(self.literal)
         return self._states[module]
 
-    def set_attribute(self, base: int, name: str, value: int, chosen: tuple[int, ...]) -> None:
+    def set_attribute(
+        self, base: int, name: str, value: int, chosen: tuple[int, ...], within: Function | None = None
+    ) -> None:
         """Set an attribute of whatever a node may be."""
         graph = self.graph
         graph.store(base, name, value, chosen)
+        self.changed.append((base, within))
 
         def apply(bits: int) -> None:
             for function in graph.each(bits & graph.functions):
@@ -532,7 +539,7 @@ class Calls:
                     graph.copy(node, graph.field(function.thing, name))
             if bits & graph.pure:
                 for origin in graph.each(bits & graph.pure):
-                    if origin[3] == "value":
+                    if origin[3] == "value" and origin[0] in ("tool", "unknown"):
                         raise GiveUp("an attribute of a value that is not followed")
 
         graph.when(base, apply)
@@ -798,7 +805,9 @@ class Calls:
         plain = not call.stars and not call.spread
         if name == "print" and ("file" in call.named or call.spread):
             self.mixed(args, result, call, [*call.spread, *call.named.values()])
-        elif name in library.SCALAR or (name == "type" and len(call.args) == 1 and plain):
+        elif name == "type" and len(args) == len(call.args) == 1:
+            self._type(args[0], result)
+        elif name in library.SCALAR:
             self.flows(args, result)
             self._consume(args, call)
             graph.put(result, self.literal if not args else 0)
@@ -885,6 +894,21 @@ class Calls:
             self.mixed(args, result, call)
         else:
             raise GiveUp(f"the built-in {name}")
+
+    def _type(self, value: int, result: int) -> None:
+        """Return the class of a value: its own, where the program has it."""
+        graph = self.graph
+
+        def apply(bits: int) -> None:
+            graph.put(result, self.literal)
+            for thing in graph.each(bits & graph.things):
+                if thing.cls is not None:
+                    graph.put(result, graph.function(("own", id(thing.cls)), thing.cls))
+            if bits & graph.functions:
+                raise GiveUp("type() of a function or a class")
+
+        graph.when(value, apply)
+        graph.flat(value, result, "choice")
 
     def _choices(self, sources: Iterable[int], target: int, call: Call) -> None:
         for source in sources:
@@ -974,13 +998,13 @@ class Calls:
         def apply(bits: int) -> None:
             for function in graph.each(bits & graph.functions):
                 if isinstance(function, tuple) and function[0] == "tool":
-                    self._tool(function[1], rest, result)
+                    self._tool(function[1], rest, result, exact=False)
                 else:
                     raise GiveUp("all_pages of no tool")
             if bits & ~graph.functions:
                 first = call.nodes[0] if call.nodes else None
                 if isinstance(first, ast.Constant) and first.value in self.tools:
-                    self._tool(str(first.value), rest, result)
+                    self._tool(str(first.value), rest, result, exact=False)
                 else:
                     raise GiveUp("all_pages of no tool")
 
@@ -1022,6 +1046,10 @@ class Calls:
         elif dotted in ("operator.itemgetter",) and len(call.args) == 1 and not call.stars:
             key = self.key_of(call, 0)
             graph.put(result, graph.function(("item", len(graph.atoms)), ("library", _Getter(key))))
+        elif dotted == "operator.methodcaller" and isinstance(key := self.key_of(call, 0), str) and not call.stars:
+            rest = call.without_first()
+            rest.direct = False
+            graph.put(result, graph.function(("caller", id(rest)), ("caller", key, rest)))
         elif isinstance(dotted, _Getter) and len(args) == 1:
             graph.load(args[0], dotted.key, result)
         elif dotted == "dataclasses.field":
@@ -1089,10 +1117,6 @@ class Calls:
             self._update_dict(made, node)
         for key, node in call.named.items():
             graph.copy(node, graph.field(made, key))
-
-
-def _is_method(function: Any) -> bool:
-    return isinstance(function, tuple) and function[0] == "method"
 
 
 class _Getter(str):

@@ -428,7 +428,7 @@ class Expressions(Calls):
         elif isinstance(target, ast.Attribute):
             if _is_behind(target.attr):
                 raise GiveUp(target.attr)
-            self.set_attribute(self.ev(target.value), target.attr, value, (self.chosen(),))
+            self.set_attribute(self.ev(target.value), target.attr, value, (self.chosen(),), self.within)
         elif isinstance(target, ast.Starred):
             self.store_to(target.value, value, bind=bind)
         else:

@@ -144,7 +144,10 @@ class ProgramOrigins:
         """Add the origins of an argument, and of the parts that displays give it."""
         assert self._read is not None
         graph = self._read.graph
-        parts[name] = parts.get(name, frozenset()) | self._deep([*nodes]) | chosen
+        own = self._deep([*nodes])
+        if not own:  # an empty display; else what a node should have held is not known
+            own = frozenset({_origin((self._text, "", (), "value"))}) if any(map(self._holds, nodes)) else UNKNOWN
+        parts[name] = parts.get(name, frozenset()) | own | chosen
         todo = [(name, [*nodes], 0)] if all(nodes.values()) else []
         while todo and len(parts) < MAX_PARTS:
             path, here, depth = todo.pop()
@@ -159,6 +162,10 @@ class ProgramOrigins:
                     inner = f"{path}.{key}"
                     parts[inner] = parts.get(inner, frozenset()) | self._deep([node, *self._references(here)]) | chosen
                     todo.append((inner, [node], depth + 1))
+
+    def _holds(self, node: int) -> bool:
+        assert self._read is not None
+        return bool(self._read.graph.bits[node] & self._read.graph.things)
 
     def _references(self, nodes: list[int]) -> list[int]:
         assert self._read is not None

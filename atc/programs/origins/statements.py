@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from atc.programs.origins import library
-from atc.programs.origins.calls import Class, Function, GiveUp
+from atc.programs.origins.calls import Call, Class, Function, GiveUp
 from atc.programs.origins.expressions import Expressions, _is_behind
-from atc.programs.origins.graph import Response
+from atc.programs.origins.graph import ITERATE, Response
 from atc.programs.origins.scopes import Scope
 
 _BUILTINS = (
     library.SCALAR | library.LISTS | library.SELECT | library.OTHER | library.BINDERS | library.EXCEPTIONS | {"type"}
 )
 _NAMES = frozenset(dir(builtins))
+_COMPUTING = library.SCALAR - {"print"} | frozenset("type list tuple sorted sum min max iter dict".split())
+_LOOKS = frozenset({"items", "keys", "values", "get"})
 LOOK = "look"
 """The function that a program may end with, to have values shown: a call like that of a tool."""
 
@@ -98,6 +100,9 @@ class Statements(Expressions):
         while self.deferred:
             self._read_deferred()
             self.graph.solve()
+        for base, within in self.changed:
+            if not self.graph.bits[base] and (within is None or within.called):
+                raise GiveUp("an attribute of what is not known")
         for callee, within in self.pending:
             bits = self.graph.bits[callee]
             if within is not None and not within.called:
@@ -523,10 +528,9 @@ class Statements(Expressions):
         self.scope = Scope(graph, outer, self.shared, self._builtin, is_class=True)
         for statement in node.body:
             name = getattr(statement, "name", "")
-            if not isinstance(statement, _IN_CLASS) or (_is_behind(name) and name not in ("__init__", "__post_init__")):
+            special = _is_behind(name) and name != "__init__"
+            if not isinstance(statement, _IN_CLASS) or (special and not self._computes(statement)):
                 raise GiveUp(f"{type(statement).__name__} {name} in a class")
-            if name == "__post_init__":
-                raise GiveUp(name)
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 made.members.append(statement.target.id)
             for target in statement.targets if isinstance(statement, ast.Assign) else ():
@@ -538,7 +542,46 @@ class Statements(Expressions):
         for name, value in fields.items():
             graph.copy(value, graph.field(made.thing, name))
             graph.copy(value, self.inherited(name))
+        for each in self.family(made):
+            for name in library.SPECIAL & each.thing.fields.keys():
+                self._special(made, name, each.thing.fields[name])
         self.store_to(ast.Name(node.name, ast.Store()), graph.node(graph.function(("own", id(made)), made)))
+
+    def _computes(self, statement: ast.stmt) -> bool:
+        """Return whether a special method only computes, so that it does not matter when it is called."""
+        if not isinstance(statement, ast.FunctionDef) or statement.name not in library.SPECIAL:
+            return False
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                return False
+            if isinstance(node, ast.Global | ast.Nonlocal | ast.Lambda | ast.FunctionDef) and node is not statement:
+                return False
+            if isinstance(node, ast.Call):
+                function = node.func
+                name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+                plain = _COMPUTING if isinstance(function, ast.Name) else library.READERS | _LOOKS
+                if name not in plain or name in self.bound:
+                    return False
+        return not statement.decorator_list
+
+    def _special(self, made: Class, name: str, value: int) -> None:
+        """Let what a special method returns be part of its object: whatever uses the object may call it."""
+        graph = self.graph
+
+        def apply(bits: int) -> None:
+            for function in graph.each(bits & graph.functions):
+                if not isinstance(function, Function):
+                    raise GiveUp(name)
+                returned = graph.node()
+                call = Call(0, 0, 0, (0, 0)).inner(graph.node(made.instance.atom), graph.node(self.literal))
+                self.enter(function, call, returned)
+                if name == "__getitem__":
+                    graph.copy(returned, made.instance.rest)
+                elif name == "__iter__":
+                    graph.load(returned, ITERATE, made.instance.rest)
+                graph.flat(returned, made.instance.shape)
+
+        graph.when(value, apply)
 
     def _inherit(self, made: Class, base: ast.expr) -> None:
         found = [*self.graph.each(self.graph.bits[self.ev(base)] & self.graph.functions)]
