@@ -7,8 +7,8 @@ import re
 from collections.abc import Collection, Mapping
 
 from atc._records.origins import UNKNOWN, CallOrigins, How, Origin, OriginKind, Origins
-from atc.programs.origins.calls import GiveUp, Site
 from atc.programs.origins.graph import Thing, TooMuch
+from atc.programs.origins.parts import GiveUp, Site
 from atc.programs.origins.statements import Statements
 from atc.programs.program import Program
 from atc.schemas.protocol import Protocol, parameters_of
@@ -113,7 +113,7 @@ class ProgramOrigins:
     ) -> dict[int, bool]:
         """Return the nodes that may be an argument, each with whether it surely is."""
         call = site.call
-        written = dict((original, own) for own, original in names)
+        written = {original: own for own, original in names}
         known = {own for own, _ in names} | set(arguments)
         own = written.get(name, name)
         if own in call.named:
