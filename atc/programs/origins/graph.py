@@ -78,7 +78,8 @@ class Thing:
         self.fields: dict[Key, int] = {}
         self.copies: list[int] = []
         self.keys = self.all = self.deep = self.reach = self.body = 0
-        self.moving, self.makes, self.cls = False, False, None
+        self.moving = self.makes = False
+        self.cls: Any = None
         self.atom = graph.atom(("thing", len(graph.atoms)), self)
         graph.things |= self.atom
 
