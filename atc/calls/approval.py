@@ -16,8 +16,8 @@ from typing import Protocol as Interface
 
 from atc import wording
 from atc._records.choices import ApproveChoice, WarningsChoice
-from atc._records.origins import CallOrigins
-from atc._records.records import Feed, Invocation, SameCall
+from atc._records.origins import CallOrigins, data_flow
+from atc._records.records import DataFlow, Feed, Invocation, SameCall
 from atc.calls import question
 from atc.calls.entry import CallKey
 from atc.errors import UsageError
@@ -51,6 +51,7 @@ class ApprovalRequest:
             path, a command) and have an untrusted origin.
         author_saw: the tools whose text, which strangers write, the program's author had seen before it wrote this
             call; empty where it stood in a program that was written before.
+        strangers: the tools whose text strangers write, as far as the run knows: those of ``origins`` are marked.
         decided: what a person said of exactly this call while its run waited (:mod:`atc.calls.parked`); ``None`` where
             nobody did. ``decided_by``: who that was.
     """
@@ -72,8 +73,14 @@ class ApprovalRequest:
     origins: CallOrigins = field(default_factory=dict, repr=False)
     untrusted: tuple[str, ...] = ()
     author_saw: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
     decided: bool | Refusal | None = None
     decided_by: str = ""
+
+    @property
+    def data_flow(self) -> DataFlow | None:
+        """Return what a record keeps, and a person is shown, of where the arguments came from."""
+        return data_flow(self.origins, self.untrusted, self.author_saw, self.strangers)
 
     @property
     def is_repeat(self) -> bool:
