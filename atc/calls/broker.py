@@ -1,7 +1,8 @@
 """The broker: the one door through which every tool call passes. Credentials live here.
 
-granted → arguments → turn → replay → limits → plan → approval → begin → send → response → outcome. That is the list
-:attr:`Broker.stages`. One :class:`~atc.calls.attempt.Attempt` passes it, and the first reply of a stage ends the call.
+granted → arguments → turn → replay → limits → origins → plan → approval → begin → send → response → outcome. That is
+the list :attr:`Broker.stages`. One :class:`~atc.calls.attempt.Attempt` passes it, and the first reply of a stage ends
+the call.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from atc._records.packing import pack
 from atc._records.records import Feed, Replacement, SameCall
 from atc.calls.approval import Approval
 from atc.calls.approving import AFTER_LOOK, Approving
+from atc.calls.argument_origins import ArgumentOrigins
 from atc.calls.argument_repairs import STATED, ArgumentRepairs, Repairer
 from atc.calls.at_most_once import refuse_repetition, same_call, still_in_doubt
 from atc.calls.attempt import Attempt, as_json
@@ -70,6 +72,7 @@ class Broker:
         feeds_of: says where the arguments of a call came from, for a person who is asked; ``None``: that is unknown.
         elsewhere: finds an equal call that waits for a yes in another run; ``None``: none is looked for.
         applying: holds the writes to a plan that is applied; ``None`` where none is.
+        argument_origins: says where the arguments of calls come from; ``None`` where no program makes them.
 
     Attributes:
         stages: what a call passes, in order. A stage may change the attempt, refuse it (``CallRefused``) or reply.
@@ -115,6 +118,7 @@ class Broker:
     all_tools: Toolset | None = None
     elsewhere: Elsewhere | None = None
     applying: Applying | None = None
+    argument_origins: ArgumentOrigins | None = None
     planned: list[Attempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -137,6 +141,7 @@ class Broker:
             until=lambda: self.until,
             elsewhere=self.elsewhere,
             applying=self.applying,
+            argument_origins=self.argument_origins,
         )
         self._sender = Sender(
             clock=self.clock,
@@ -153,6 +158,7 @@ class Broker:
             self._turn,
             self._replay,
             self._limits,
+            self._origins,
             self._plan,
             self._approval,
             self._begin,
@@ -385,6 +391,10 @@ class Broker:
             raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
         self.made += 1
 
+    async def _origins(self, attempt: Attempt) -> None:
+        """Find out where the arguments come from, where a rule needs it, or text of strangers is in the run."""
+        await self._approving.find_origins(self.approval, attempt)
+
     async def _plan(self, attempt: Attempt) -> CallReply | None:
         """Plan a call of a dry run that has effects, or one that rests on a call that was not made."""
         self._approving.parking.refuse_ended()
@@ -482,7 +492,10 @@ class Broker:
 
     def _begun(self, request: CallRequest) -> Attempt:
         self._numbers += 1
-        return Attempt(request, number=self._numbers, program=self.journal.attempt, stage=self.journal.stage)
+        attempt = Attempt(request, number=self._numbers, program=self.journal.attempt, stage=self.journal.stage)
+        if self.argument_origins is not None:
+            attempt.origins_later = self.argument_origins.lazily(attempt)
+        return attempt
 
     def _same(self, attempt: Attempt) -> SameCall | None:
         """Return a call of the run that did, or may have done, what a write asks for."""
