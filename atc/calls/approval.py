@@ -26,6 +26,7 @@ from atc.wording import plans
 
 if TYPE_CHECKING:
     from atc.calls.parked import ParkedCall
+    from atc.calls.untrusted import Targets
     from atc.schemas.protocol import Protocol
 
 Verdict = Literal["allowed", "denied", "warned", "parked"]
@@ -245,6 +246,10 @@ class Policy(Interface):
 
     def is_untrusted(self, protocol: Protocol) -> bool:
         """Return whether strangers write what a tool returns."""
+        ...
+
+    def targets(self, protocol: Protocol) -> Targets:
+        """Return which arguments of a tool say where a call goes or what it takes."""
         ...
 
 

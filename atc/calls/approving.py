@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal
 from atc import wording
 from atc._host.redaction import Redactor
 from atc._records.events import ApprovalAsked, Emit
-from atc._records.origins import CallOrigins
 from atc._records.packing import pack
 from atc._records.records import Feed, Invocation, SameCall
 from atc.calls import question
@@ -24,6 +23,7 @@ from atc.calls.approval import (
     Asker,
     Judgement,
     Parked,
+    Policy,
     Refusal,
     Verdicts,
     ask_at_terminal,
@@ -39,6 +39,7 @@ from atc.calls.own_exceptions import OwnExceptions
 from atc.calls.parked import Decision, ParkedCall, digest_of
 from atc.calls.parking import Elsewhere, Parking
 from atc.calls.responses import MAX_ERROR
+from atc.calls.untrusted import BY_WORDS, untrusted_arguments
 from atc.errors import AtcError, CallRefused
 from atc.result import Call, Effect, RefusedBy
 from atc.wording import plans
@@ -148,19 +149,20 @@ class Approving:
         if flow is None:
             return
         of_strangers = not attempt.reads and flow.is_needed
-        if not of_strangers and not (policy is not None and policy.needs_origins):
+        if not of_strangers and not getattr(policy, "needs_origins", False):
             return
-        origins = await self._follow(attempt)
+        await self._follow(attempt)
         if of_strangers:
-            attempt.untrusted = _untrusted(attempt, origins, flow.untrusted)
-            attempt.author_saw = await flow.author_saw(attempt, origins)
+            attempt.untrusted = _untrusted(attempt, flow, policy)
+        else:
+            attempt.author_saw = ()
 
-    async def _follow(self, attempt: Attempt) -> CallOrigins:
-        """Return the origins of a call's arguments, found once; none where no program makes calls."""
+    async def _follow(self, attempt: Attempt) -> None:
+        """Find the origins of a call's arguments once; none where no program makes calls."""
         if attempt.origins is None and self.argument_origins is not None:
-            attempt.origins = await self.argument_origins.of(attempt)
+            found = await self.argument_origins.of(attempt)
+            attempt.origins, attempt.author_saw = found.origins, found.author_saw
             attempt.strangers = tuple(sorted(self.argument_origins.untrusted))
-        return attempt.origins or {}
 
     async def approve(self, approval: Approval, attempt: Attempt) -> CallReply | None:
         """Ask whether to make a call, once for each call; whatever is not a yes is a no.
@@ -454,12 +456,16 @@ def _request_about(attempt: Attempt) -> ApprovalRequest:
     )
 
 
-def _untrusted(attempt: Attempt, origins: CallOrigins, strangers: frozenset[str]) -> tuple[str, ...]:
-    """Return the arguments that have an untrusted origin."""
-    return tuple(
-        name
-        for name, found in origins.items()
-        if any(each.kind == "unknown" or each.tool in strangers for each in found)
+def _untrusted(attempt: Attempt, flow: ArgumentOrigins, policy: Policy | None) -> tuple[str, ...]:
+    """Return the targets of a call that have an untrusted origin."""
+    protocol = attempt.granted.protocol
+    return untrusted_arguments(
+        protocol,
+        attempt.origins or {},
+        flow.is_untrusted,
+        unknown_counts=flow.has_answered,
+        arguments={**dict.fromkeys(attempt.request.unknown), **attempt.arguments},
+        targets=getattr(policy, "targets", lambda of: BY_WORDS)(protocol),
     )
 
 

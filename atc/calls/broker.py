@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from atc import wording
 from atc._host.redaction import Redactor
 from atc._records.events import Emit
+from atc._records.origins import CallOrigins
 from atc._records.packing import pack
 from atc._records.records import Feed, Replacement, SameCall
 from atc.calls.approval import Approval
@@ -176,6 +177,10 @@ class Broker:
         self.all_tools = tools
         self.broken_tools.rename(self.journal)
 
+    def follow(self, origins: ArgumentOrigins) -> None:
+        """Say who finds where the arguments of calls come from."""
+        self.argument_origins = self._approving.argument_origins = origins
+
     def source_of(self, tool: str) -> SourceKey | None:
         """Return what a tool is known by at its source; ``None`` where that is unknown, or not its own alone."""
         tools = self.all_tools if self.all_tools is not None and tool in self.all_tools else self.tools
@@ -232,7 +237,13 @@ class Broker:
         self._approving.parking.begin_program()
         self.warnings = warnings or {}
 
-    def begin_stage(self, *, new_request: bool = False, inputs: Mapping[str, Any] | None = None) -> None:
+    def begin_stage(
+        self,
+        *,
+        new_request: bool = False,
+        inputs: Mapping[str, Any] | None = None,
+        origins: CallOrigins | None = None,
+    ) -> None:
         """Commit what the last program did, which succeeded, and begin the next stage (:mod:`atc.calls.journal`).
 
         Programs of the next stage are no revisions of it. Its reads are not replayed; its writes are neither demanded
@@ -241,26 +252,29 @@ class Broker:
         Args:
             new_request: the user asks for something new, so a write may equal one of an earlier stage.
             inputs: values of earlier stages, for the programs of this one; JSON values and bytes.
+            origins: where they came from, as far as that was found.
 
         Raises:
             ValueError: an input is neither a JSON value nor bytes.
             JournalError: it cannot be written down; the stage before goes on.
         """
-        self.journal.begin_stage(new_request=new_request, inputs=inputs)
+        self.journal.begin_stage(new_request=new_request, inputs=inputs, origins=origins)
         self.warnings = {}
         new_request = self.journal.new_request  # false where it was begun before (Journal.begin_again)
         if new_request:
             self._approving.forget()  # what was denied was denied for another request
         self._emit_stage(new_request)
 
-    def begin_request(self, *, answered: bool, inputs: Mapping[str, Any], calls: int = 0) -> None:
+    def begin_request(
+        self, *, answered: bool, inputs: Mapping[str, Any], calls: int = 0, origins: CallOrigins | None = None
+    ) -> None:
         """Begin the next task of a conversation (:meth:`Journal.begin_request`), whose last call was number ``calls``.
 
         Raises:
             ValueError: an input is neither a JSON value nor bytes.
             JournalError: it cannot be written down.
         """
-        self.journal.begin_request(answered=answered, inputs=inputs)
+        self.journal.begin_request(answered=answered, inputs=inputs, origins=origins)
         self._numbers = max(self._numbers, calls)
         self._emit_stage(True)
 
@@ -492,10 +506,7 @@ class Broker:
 
     def _begun(self, request: CallRequest) -> Attempt:
         self._numbers += 1
-        attempt = Attempt(request, number=self._numbers, program=self.journal.attempt, stage=self.journal.stage)
-        if self.argument_origins is not None:
-            attempt.origins_later = self.argument_origins.lazily(attempt)
-        return attempt
+        return Attempt(request, number=self._numbers, program=self.journal.attempt, stage=self.journal.stage)
 
     def _same(self, attempt: Attempt) -> SameCall | None:
         """Return a call of the run that did, or may have done, what a write asks for."""
@@ -596,6 +607,8 @@ class Broker:
             attempt.reply = attempt.fail(attempt.error, self.redactor)
             if self.applying is not None and self.applying.ends(attempt.error):
                 attempt.reply = replace(attempt.reply, ends=True)
+        if self.argument_origins is not None:
+            attempt.origins_later = self.argument_origins.lazily(attempt)
         call = attempt.finish(attempt.reply, self.redactor)
         self.calls.append(call)
         self.emit("call_ended", as_json(call))
