@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from atc._records.events import Emit, ProgramStarted
+from atc._records.origins import OriginKind, Origins
 from atc._records.outcome import Outcome
 from atc._records.records import Feed, Misfit
 from atc.calls.argument_repairs import Complaint, bounded_key_aliases, read_key_aliases
@@ -38,7 +39,6 @@ from atc.run.argument_repair import ModelRepairer
 from atc.run.ask_user import Questions
 from atc.run.asking import ask, task_message, type_note
 from atc.run.look import Look
-from atc.run.origins import InputOrigins, RunOrigins
 from atc.run.preamble import Preamble
 from atc.run.recover import Recovery
 from atc.run.resources import Resources
@@ -53,11 +53,27 @@ from atc.traces.stores.base import StoredRun
 if TYPE_CHECKING:
     from atc.programs.answers.types import AnswerType
     from atc.programs.feeds import Feeds
+    from atc.run.origins import RunOrigins
 
 MAX_OUTPUT = 20_000
 """Characters of what a program prints that the trace keeps: the last of them."""
 REPORT_S = 2.0
 """Seconds from one report of an index that is being made to the next."""
+
+
+InputOrigins = Callable[[], Mapping[str, Origins]]
+"""Returns the origins of the variables that a program is given; it is asked once, if at all."""
+
+
+class BegunProgram(NamedTuple):
+    """A program as it began (:class:`atc.run.origins.FollowedProgram`)."""
+
+    source: str
+    tools: Sequence[str]
+    inputs: InputOrigins
+    names: Sequence[str]
+    task: str
+    text: OriginKind
 
 
 @dataclass(kw_only=True)
@@ -85,6 +101,7 @@ class Run:
         recovery: what is done about tools that break.
         questions: answers ``ask_user``, which is then offered beside all tools; ``None``: programs cannot ask.
         look: answers ``look``, and ends the programs that call it; ``None``: programs cannot look.
+        text: what the literals of its programs are: ``author`` where a client's model wrote them.
         gone: tools that a run that goes on had before, and that are not there any more.
     """
 
@@ -113,6 +130,7 @@ class Run:
     questions: Questions | None = None
     look: Look | None = None
     gone: tuple[str, ...] = ()
+    text: OriginKind = "literal"
 
     def __post_init__(self) -> None:
         self.title = self.task
@@ -131,9 +149,17 @@ class Run:
         self._source = ""
         """The program that runs; empty where calls are made without one."""
         self._feeds: Feeds | None = None
-        self.origins = RunOrigins(self)
-        """Finds where the arguments of calls come from."""
-        self.broker.follow(self.origins)
+        self.begun: dict[tuple[int, int], BegunProgram] = {}
+        """The programs that ran, by the numbers of the stage and the program."""
+        self._input_origins: InputOrigins | None = None
+        self.broker.follow(lambda: self.origins)
+
+    @cached_property
+    def origins(self) -> RunOrigins:
+        """Finds where the arguments of calls come from; made where it is needed."""
+        from atc.run.origins import RunOrigins
+
+        return RunOrigins(self)
 
     @property
     def sandbox(self) -> Sandbox:
@@ -344,7 +370,7 @@ class Run:
         attempt, broker = len(self.revisions), self.broker
         broker.begin_program(warnings)
         self._source, self._feeds = program, None
-        self.origins.begin(program)
+        self._begin_program(program)
         told = dict.fromkeys(text for texts in broker.warnings.values() for text in texts)
         started: ProgramStarted = {"attempt": attempt, "warnings": list(told)}
         if warned:
@@ -413,7 +439,6 @@ class Run:
         async with self._alone():
             self.broker.begin_program()
             self._source, self._feeds = "", None
-            self.origins.begin("")
             made = await self._called_tool(tool, arguments)
             self._called = made.succeeded
             return made
@@ -443,7 +468,6 @@ class Run:
         self._refuse_while_acting("an attempt")
         self._commit_call()
         self.broker.begin_program()
-        self.origins.begin("")
         self._grouped = True
         try:
             yield
@@ -479,7 +503,19 @@ class Run:
     ) -> None:
         known = origins() if origins is not None and self.origins.is_wanted else None
         self.broker.begin_stage(new_request=new_request, inputs=inputs, origins=known)
-        self.origins.hand_on(origins)
+        self._input_origins = origins
+
+    @property
+    def input_origins(self) -> InputOrigins:
+        """What finds where :attr:`inputs` came from, as far as anybody can tell."""
+        kept = self.broker.journal.input_origins
+        return self._input_origins or (lambda: kept)
+
+    def _begin_program(self, source: str) -> None:
+        """Note what the program that begins is followed by, should somebody ask where its values come from."""
+        journal, task = self.broker.journal, self.preamble.words_with(self.task)
+        begun = BegunProgram(source, [*self.tools], self.input_origins, [*self.inputs], task, self.text)
+        self.begun[journal.stage, journal.attempt] = begun
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
@@ -498,7 +534,7 @@ class Run:
         """End the stage of a call that succeeded; what was handed to its programs stays there for the next."""
         if self._called:
             self._called = False
-            self._begin_stage(self.inputs, self.origins.inputs)
+            self._begin_stage(self.inputs, self.input_origins)
 
     def record(self, revision: Revision) -> None:
         """Keep a program and how it went: the result has it."""
