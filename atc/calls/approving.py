@@ -153,7 +153,7 @@ class Approving:
             return
         strangers = self.strangers()
         of_strangers = not attempt.reads and (bool(strangers) or self.author_saw_any())
-        if not of_strangers and not getattr(policy, "needs_origins", False):
+        if not of_strangers and not (policy is not None and policy.needs_origins):
             return
         await self._follow(attempt)
         if of_strangers:
@@ -475,7 +475,7 @@ def _untrusted(attempt: Attempt, strangers: frozenset[str], policy: Policy | Non
         strangers.__contains__,
         unknown_counts=bool(strangers),
         arguments={**dict.fromkeys(attempt.request.unknown), **attempt.arguments},
-        targets=getattr(policy, "targets", lambda of: BY_WORDS)(protocol),
+        targets=BY_WORDS if policy is None else policy.targets(protocol),
     )
 
 

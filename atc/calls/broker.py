@@ -190,7 +190,7 @@ class Broker:
         if tool not in self._marked or self._marked[tool][0] is not known:
             protocol = known.protocol if known is not None else ToolProtocol.model_construct(name=tool)
             policy = self.approval.policy
-            marked = bool(getattr(policy, "is_untrusted", _said)(protocol))
+            marked = bool(protocol.untrusted) if policy is None else policy.is_untrusted(protocol)
             self._marked[tool] = known, marked
         return self._marked[tool][1]
 
@@ -631,7 +631,3 @@ class Broker:
         self.calls.append(call)
         self.emit("call_ended", as_json(call))
         return attempt
-
-
-def _said(protocol: ToolProtocol) -> bool | None:
-    return protocol.untrusted

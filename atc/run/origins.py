@@ -153,7 +153,7 @@ class RunOrigins:
         """Return whether a rule, or a tool whose text strangers write, may ask for origins later in the run."""
         broker = self._run.broker
         policy = broker.approval.policy
-        rules = getattr(policy, "needs_origins", False)
+        rules = policy is not None and policy.needs_origins
         return rules or bool(broker.strangers()) or any(map(broker.is_untrusted, self._run.tools))
 
     # -- one call ------------------------------------------------------------------------------------------------------
