@@ -53,6 +53,7 @@ from atc.traces.stores.base import StoredRun
 if TYPE_CHECKING:
     from atc.programs.answers.types import AnswerType
     from atc.programs.feeds import Feeds
+    from atc.run.author import Author, Past
     from atc.run.origins import RunOrigins
 
 MAX_OUTPUT = 20_000
@@ -103,6 +104,9 @@ class Run:
         look: answers ``look``, and ends the programs that call it; ``None``: programs cannot look.
         text: what the literals of its programs are: ``author`` where a client's model wrote them.
         gone: tools that a run that goes on had before, and that are not there any more.
+        past: what the author of its programs has seen and written in earlier runs; ``None``: nothing.
+        author: knows what that author had seen before each program; ``None`` as long as strangers write nothing of what
+            it may see.
     """
 
     task: str
@@ -131,6 +135,7 @@ class Run:
     look: Look | None = None
     gone: tuple[str, ...] = ()
     text: OriginKind = "literal"
+    past: Past | None = None
 
     def __post_init__(self) -> None:
         self.title = self.task
@@ -152,7 +157,8 @@ class Run:
         self.begun: dict[tuple[int, int], BegunProgram] = {}
         """The programs that ran, by the numbers of the stage and the program."""
         self._input_origins: InputOrigins | None = None
-        self.broker.follow(lambda: self.origins)
+        self.author: Author | None = None if self.past is None else self.with_author()
+        self.broker.follow(lambda: self.origins, lambda: self.author is not None and self.author.saw_any)
 
     @cached_property
     def origins(self) -> RunOrigins:
@@ -370,11 +376,12 @@ class Run:
         attempt, broker = len(self.revisions), self.broker
         broker.begin_program(warnings)
         self._source, self._feeds = program, None
-        self._begin_program(program)
         told = dict.fromkeys(text for texts in broker.warnings.values() for text in texts)
         started: ProgramStarted = {"attempt": attempt, "warnings": list(told)}
         if warned:
             started["warned"] = [finding.model_dump() for finding in warned]
+        if untrusted := self.begins(program):
+            started["untrusted"] = untrusted
         self.emit("program_started", started)
         limits = limits_from(self.settings)
         start = broker.journal.start_of(program)
@@ -401,6 +408,26 @@ class Run:
         if held_back(self.last_calls) is not None:
             raise WritesPlanned(program, outcome)
         return outcome
+
+    def begins(self, source: str) -> list[str]:
+        """Note that a program begins, or, with an empty text, that calls without one do; return the untrusted tools."""
+        self._begin_program(source)
+        return author.begins(source) if (author := self._guarded()) is not None else []
+
+    def wrote(self, source: str) -> list[str]:
+        """Note that the author has just written a program; return the untrusted tools whose answers it had seen."""
+        return author.wrote(source) if (author := self._guarded()) is not None else []
+
+    def with_author(self) -> Author:
+        """Return what knows what the author of the programs has seen."""
+        from atc.run.author import Author
+
+        self.author = Author(self, self.past)
+        return self.author
+
+    def _guarded(self) -> Author | None:
+        """Return the same, once there is anything of strangers that it can have seen."""
+        return self.with_author() if self.author is None and self.wants_origins else self.author
 
     async def repaired(self, complaint: Complaint) -> Mapping[str, Any] | None:
         """Return other arguments for a call that was refused for its own; ``None`` if no model is asked."""
@@ -439,6 +466,7 @@ class Run:
         async with self._alone():
             self.broker.begin_program()
             self._source, self._feeds = "", None
+            self.begins("")
             made = await self._called_tool(tool, arguments)
             self._called = made.succeeded
             return made
@@ -468,6 +496,7 @@ class Run:
         self._refuse_while_acting("an attempt")
         self._commit_call()
         self.broker.begin_program()
+        self.begins("")
         self._grouped = True
         try:
             yield
@@ -501,7 +530,7 @@ class Run:
     def _begin_stage(
         self, inputs: Mapping[str, Any] | None, origins: InputOrigins | None, *, new_request: bool = False
     ) -> None:
-        known = origins() if origins is not None and self.origins.is_wanted else None
+        known = origins() if origins is not None and self.wants_origins else None
         self.broker.begin_stage(new_request=new_request, inputs=inputs, origins=known)
         self._input_origins = origins
 
@@ -510,6 +539,13 @@ class Run:
         """What finds where :attr:`inputs` came from, as far as anybody can tell."""
         kept = self.broker.journal.input_origins
         return self._input_origins or (lambda: kept)
+
+    @property
+    def wants_origins(self) -> bool:
+        """Whether a rule, or a tool whose text strangers write, may ask later where values came from."""
+        policy, broker = self.broker.approval.policy, self.broker
+        rules = policy is not None and policy.needs_origins
+        return rules or bool(broker.strangers()) or any(map(broker.is_untrusted, self.tools))
 
     def _begin_program(self, source: str) -> None:
         """Note what the program that begins is followed by, should somebody ask where its values come from."""
