@@ -390,7 +390,7 @@ class Raised(Record):
 # What a dry run found, as data: the calls that a real run would make, what feeds them, and how far that is known.
 
 
-def _is_none(value: object) -> bool:
+def is_none(value: object) -> bool:
     """Return whether a field says nothing: then it is not written, and a record of an older version has one digest."""
     return value is None
 
@@ -452,7 +452,7 @@ class PlannedCall(Record):
     feeds: tuple[Feed, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    data_flow: DataFlow | None = Field(default=None, exclude_if=_is_none)
+    data_flow: DataFlow | None = Field(default=None, exclude_if=is_none)
 
 
 class ChangedRead(Record):
@@ -499,7 +499,7 @@ class PendingCall(Record):
     changed: tuple[ChangedRead, ...] = ()
     same_as: str = ""
     until: float = 0.0
-    data_flow: DataFlow | None = Field(default=None, exclude_if=_is_none)
+    data_flow: DataFlow | None = Field(default=None, exclude_if=is_none)
 
 
 DoubtReason = Literal[

@@ -3,8 +3,8 @@ decides, or they wait.
 
 One vocabulary for the agent, the settings and the command line: ``"ask"``, ``"never"``, ``"always"``, ``"park"`` or a
 function. A call that depends on what the check warned about is not made unasked, also under ``"always"``. Nor is a
-write made unasked that takes the place of another tool's: who said yes to all did not know of it. ``"always"`` asks at
-a terminal, and without one the answer is no.
+write made unasked that takes the place of another tool's, nor one that text of strangers may have chosen: who said yes
+to all did not know of it. ``"always"`` asks at a terminal, and without one the answer is no.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from atc.wording import plans
 
 if TYPE_CHECKING:
     from atc.calls.parked import ParkedCall
+    from atc.calls.untrusted import Targets
     from atc.schemas.protocol import Protocol
 
 Verdict = Literal["allowed", "denied", "warned", "parked"]
@@ -91,7 +92,13 @@ class ApprovalRequest:
     @property
     def is_ordinary(self) -> bool:
         """Whether there is nothing to ask about but the call itself."""
-        return not (self.warnings or self.instead_of or self.repeats or self.same_as is not None)
+        again = self.repeats or self.same_as is not None
+        return not (self.warnings or self.instead_of or again or self.of_strangers)
+
+    @property
+    def of_strangers(self) -> bool:
+        """Whether text that strangers write may have chosen where the call goes or what it takes, or wrote it."""
+        return bool(self.untrusted or self.author_saw)
 
 
 @dataclass(frozen=True)
@@ -232,6 +239,19 @@ class Policy(Interface):
         """Return the same for one run."""
         ...
 
+    @property
+    def needs_origins(self) -> bool:
+        """Return whether a rule asks where arguments come from."""
+        ...
+
+    def is_untrusted(self, protocol: Protocol) -> bool:
+        """Return whether strangers write what a tool returns."""
+        ...
+
+    def targets(self, protocol: Protocol) -> Targets:
+        """Return which arguments of a tool say where a call goes or what it takes."""
+        ...
+
 
 Approve = ApproveChoice | Asker
 
@@ -347,7 +367,7 @@ class Approval:
                 return "parked"
             case "ask":
                 return ask_at_terminal
-            case "always" if request.instead_of or request.is_repeat:
+            case "always" if request.instead_of or request.is_repeat or request.of_strangers:
                 return ask_at_terminal if question.has_terminal() else "denied"
             case "always" if not request.warnings or self.warnings == "allow":
                 return "allowed"
