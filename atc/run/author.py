@@ -74,7 +74,7 @@ class Author:
 
     def __init__(self, run: Run, past: Past | None = None) -> None:
         self._run, self._past = run, Past() if past is None else past
-        self._is_untrusted = run.origins.is_untrusted
+        self._is_untrusted = run.broker.is_untrusted
         self._written: list[Written] = [*self._past.written]
         self._known = {each.source for each in self._written}
         self._heard, self._counted = set[str](), 0
@@ -212,7 +212,7 @@ class Author:
     def _stood_before(self, tool: str, line: int) -> bool:
         code = self._code(self._source)
         until = code.until(tool, line)
-        names, reads = code.names(until), [name for name in self._run.broker.tools if self._run.broker.reads(name)]
+        names, reads = code.free_names(until), [name for name in self._run.broker.tools if self._run.broker.reads(name)]
         return any(
             self._has_same_inputs(each, names) and code.stood_in(self._code(each.source), until, reads)
             for each in [*self._written]
