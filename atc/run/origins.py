@@ -11,7 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from atc._records.origins import UNKNOWN, CallOrigins, Origin, OriginKind, Origins
 from atc.calls.argument_origins import Found
@@ -29,14 +29,6 @@ LITERAL, AUTHOR = frozenset({Origin(kind="literal")}), frozenset({Origin(kind="a
 MAX_READ = 2_000_000
 """Characters of responses that one call's literals are looked for in."""
 _OWN_TEXT = frozenset({"literal", "author"})
-
-
-class Author(Protocol):
-    """Knows which text of strangers whoever writes the programs had seen (:mod:`atc.run.author`)."""
-
-    def saw(self, attempt: Attempt, origins: CallOrigins) -> tuple[str, ...]:
-        """Return the tools whose text was seen before the call was written; empty where it was written before."""
-        ...
 
 
 class FollowedProgram:
@@ -102,14 +94,10 @@ class RunOrigins:
 
     Args:
         run: the run.
-
-    Attributes:
-        author: knows what the programs' author had seen; ``None``: nothing of strangers.
     """
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.author: Author | None = None
         self._programs: dict[tuple[int, int], FollowedProgram] = {}
 
     # -- the programs of the run ---------------------------------------------------------------------------------------
@@ -139,7 +127,7 @@ class RunOrigins:
         def found() -> Mapping[str, Origins]:
             return {**before(), **program.of_call(LOOK, line, names)}
 
-        if self.is_wanted:
+        if self._run.wants_origins:
             await asyncio.to_thread(found)
         return found
 
@@ -148,24 +136,16 @@ class RunOrigins:
         program = self.last
         return cache(lambda: program.of_variable("answer"))
 
-    @property
-    def is_wanted(self) -> bool:
-        """Return whether a rule, or a tool whose text strangers write, may ask for origins later in the run."""
-        broker = self._run.broker
-        policy = broker.approval.policy
-        rules = policy is not None and policy.needs_origins
-        return rules or bool(broker.strangers()) or any(map(broker.is_untrusted, self._run.tools))
-
     # -- one call ------------------------------------------------------------------------------------------------------
 
     async def of(self, attempt: Attempt) -> Found:
         """Return where the arguments of a call come from, as they are sent."""
-        asked, strangers = attempt.asked(), self._run.broker.strangers()
+        asked, strangers, author = attempt.asked(), self._run.broker.strangers(), self._run.author
         calls = [call for call in self._run.calls if call.succeeded and call.tool in strangers]
 
         def found() -> Found:  # a program and the answers that it had may be long
             origins = _seen(self.later(asked), asked, calls)
-            saw = () if self.author is None else self.author.saw(attempt, origins)
+            saw = () if author is None else author.saw(attempt, origins)
             return Found(with_author(origins, saw), saw)
 
         return await asyncio.to_thread(found)

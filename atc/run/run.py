@@ -134,8 +134,8 @@ class Run:
     questions: Questions | None = None
     look: Look | None = None
     gone: tuple[str, ...] = ()
-    past: Past | None = None
     text: OriginKind = "literal"
+    past: Past | None = None
 
     def __post_init__(self) -> None:
         self.title = self.task
@@ -165,9 +165,7 @@ class Run:
         """Finds where the arguments of calls come from; made where it is needed."""
         from atc.run.origins import RunOrigins
 
-        made = RunOrigins(self)
-        made.author = self.author
-        return made
+        return RunOrigins(self)
 
     @property
     def sandbox(self) -> Sandbox:
@@ -425,15 +423,11 @@ class Run:
         from atc.run.author import Author
 
         self.author = Author(self, self.past)
-        if "origins" in vars(self):
-            self.origins.author = self.author
         return self.author
 
     def _guarded(self) -> Author | None:
         """Return the same, once there is anything of strangers that it can have seen."""
-        if self.author is None and (self.broker.strangers() or any(map(self.broker.is_untrusted, self.tools))):
-            return self.with_author()
-        return self.author
+        return self.with_author() if self.author is None and self.wants_origins else self.author
 
     async def repaired(self, complaint: Complaint) -> Mapping[str, Any] | None:
         """Return other arguments for a call that was refused for its own; ``None`` if no model is asked."""
@@ -536,7 +530,7 @@ class Run:
     def _begin_stage(
         self, inputs: Mapping[str, Any] | None, origins: InputOrigins | None, *, new_request: bool = False
     ) -> None:
-        known = origins() if origins is not None and self.origins.is_wanted else None
+        known = origins() if origins is not None and self.wants_origins else None
         self.broker.begin_stage(new_request=new_request, inputs=inputs, origins=known)
         self._input_origins = origins
 
@@ -545,6 +539,13 @@ class Run:
         """What finds where :attr:`inputs` came from, as far as anybody can tell."""
         kept = self.broker.journal.input_origins
         return self._input_origins or (lambda: kept)
+
+    @property
+    def wants_origins(self) -> bool:
+        """Whether a rule, or a tool whose text strangers write, may ask later where values came from."""
+        policy, broker = self.broker.approval.policy, self.broker
+        rules = policy is not None and policy.needs_origins
+        return rules or bool(broker.strangers()) or any(map(broker.is_untrusted, self.tools))
 
     def _begin_program(self, source: str) -> None:
         """Note what the program that begins is followed by, should somebody ask where its values come from."""
