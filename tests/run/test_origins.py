@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -176,7 +176,7 @@ def test_nothing_is_followed_where_strangers_write_nothing(bank: Bank, followed:
     assert "data_flow" not in made.model_dump()
     assert Origin(kind="tool", tool="get_contact", path=("iban",)) in made.origins["to"]
     assert len(followed) == 1
-    assert pickle.loads(pickle.dumps(made)) == made
+    assert copy.deepcopy(made) == made
 
 
 def test_a_program_is_followed_once(bank: Bank, followed: list[str]) -> None:
