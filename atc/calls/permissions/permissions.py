@@ -143,7 +143,7 @@ class Permissions:
         if rule is None and effect is Effect.READ:
             return Decision("allow", effect=effect)
         suspect: tuple[Suspicion, ...] = ()
-        if untrusted and not (isinstance(rule, Grant) and rule.covers(call, untrusted)):
+        if untrusted and not (isinstance(rule, Grant) and rule.covers(call, untrusted, reader)):
             suspect = ("origins",)
         if author_saw and self.strangers.after != "allow":
             suspect = (*suspect, "author")
@@ -176,7 +176,7 @@ class Permissions:
         if not untrusted or not isinstance(first, Grant):
             return first
         grants = (rule for rule in chain([first], fitting) if isinstance(rule, Grant))
-        return next((rule for rule in grants if rule.covers(call, untrusted)), first)
+        return next((rule for rule in grants if rule.covers(call, untrusted, reader)), first)
 
     def _line(
         self,
