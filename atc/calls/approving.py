@@ -367,7 +367,7 @@ class Approving:
         if verdict == "denied" and instead_of:
             raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
         if verdict == "denied" and request.of_strangers and approval.approve == "always":
-            raise _not_approved(f"{_of_strangers(request)}, and nobody could be asked about that")
+            raise _not_approved(_of_strangers(request))
         if verdict == "denied":
             raise _not_approved("calls with effects are not approved in this run")
         if verdict == "warned":
@@ -475,11 +475,12 @@ def _untrusted(attempt: Attempt, strangers: frozenset[str], policy: Policy | Non
 
 
 def _of_strangers(request: ApprovalRequest) -> str:
-    """Say why a call is not made unasked that strangers' text may have had a say in."""
-    told = [f"{', '.join(request.untrusted)} may come from text that strangers write"] if request.untrusted else []
-    if request.author_saw:
-        told.append(f"it was written after its author saw what {', '.join(request.author_saw)} answered")
-    return " and ".join(told)
+    """Say why a call is not made unasked that strangers' text may have had a say in, and what would allow it."""
+    from atc.calls.permissions.permissions import would_allow
+    from atc.wording.origins import suspicion
+
+    why = "" if request.data_flow is None else f"{suspicion(request.data_flow)}; "
+    return f"{why}nobody could be asked to approve this call{would_allow(request)}"
 
 
 def _not_approved(message: str) -> CallRefused:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from atc._records.events import Answered
+from atc._records.origins import data_flow
 from atc._records.outcome import Outcome
 from atc._records.packing import pack
 from atc._records.records import WARNINGS, DryRun, FaultCase, Observed, Place, PlannedCall, Stop
@@ -117,6 +118,7 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
             feeds=feeds.of(call),
             notes=call.notes,
             warnings=warned.get(call.index, ()),
+            data_flow=call.data_flow or data_flow(call.origins),
         )
         for call in planned
     )

@@ -18,6 +18,8 @@ _NAMED = 3
 """Origins of one kind that are named."""
 _MOST = 10
 """Arguments, and tools, that one sentence names."""
+_SAID = 5
+"""Arguments that a refusal names with their origins."""
 _UNSURE = ("same", "program")
 """Kinds of feeds beside which origins say more."""
 _NO_VALUE = object()
@@ -86,17 +88,12 @@ def author_saw(tools: Sequence[str]) -> str:
     return f"the program was written after its model saw what {seen} answered (strangers write that)"
 
 
-def denial(flow: DataFlow, line: str = "") -> str:
-    """Say why a call was not made that nobody could be asked about, and what would allow it.
-
-    Args:
-        flow: of the call.
-        line: of the permissions file.
-    """
-    came = [f"{_argument(name)} ← {argument_came_from(flow, name)}" for name in flow.untrusted[:_MOST]]
-    came += [author_saw(flow.author_saw)] if flow.author_saw else []
-    way = f"; this line of the permissions file would allow it: {line}" if line else ""
-    return f"nobody could be asked about what strangers may have chosen: {'; '.join(came)}{way}"
+def suspicion(flow: DataFlow) -> str:
+    """Say why a call wants a person, whatever allows it: ``to ← read_mail.body (strangers write that)``."""
+    told = [f"{_argument(name)} ← {argument_came_from(flow, name)}" for name in flow.untrusted[:_SAID]]
+    if (left := len(flow.untrusted) - _SAID) > 0:
+        told.append(f"{left:,} more arguments that strangers may have chosen")
+    return "; ".join(told + ([author_saw(flow.author_saw)] if flow.author_saw else []))
 
 
 def add_origins(
