@@ -367,7 +367,7 @@ class Approving:
         if verdict == "denied" and instead_of:
             raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
         if verdict == "denied" and request.of_strangers and approval.approve == "always":
-            raise _not_approved(_of_strangers(request))
+            raise _not_approved(_not_asked(request))
         if verdict == "denied":
             raise _not_approved("calls with effects are not approved in this run")
         if verdict == "warned":
@@ -474,13 +474,22 @@ def _untrusted(attempt: Attempt, strangers: frozenset[str], policy: Policy | Non
     )
 
 
-def _of_strangers(request: ApprovalRequest) -> str:
+def _not_asked(request: ApprovalRequest) -> str:
     """Say why a call is not made unasked that strangers' text may have had a say in, and what would allow it."""
-    from atc.calls.permissions.permissions import would_allow
-    from atc.wording.origins import suspicion
+    from atc.calls.permissions.facts import Who
+    from atc.calls.permissions.permissions import Permissions, suspicion, to_allow
 
-    why = "" if request.data_flow is None else f"{suspicion(request.data_flow)}; "
-    return f"{why}nobody could be asked to approve this call{would_allow(request)}"
+    rules = Permissions.default()
+    assert request.protocol is not None
+    decision = rules.decide(
+        Who(),
+        request.protocol,
+        request.arguments,
+        request.origins,
+        untrusted=request.untrusted,
+        author_saw=request.author_saw,
+    )
+    return f"{suspicion(request, decision)}, and nobody could be asked about that{to_allow(decision, rules)}"
 
 
 def _not_approved(message: str) -> CallRefused:

@@ -227,7 +227,7 @@ class Attempt:
             awaits=tuple(self.awaits),
             repaired_by=self.repaired_by,
             again=0 if self.again is None else self.again.number,
-            data_flow=self._flow(),
+            data_flow=masked_flow(self._flow(), redactor),
         )
         return call if self.origins_later is None else call.finding_origins(self.origins_later)
 
@@ -236,6 +236,11 @@ def _masked(repair: ArgumentRepair, redactor: Redactor) -> ArgumentRepair:
     path = tuple(redactor.value(step) for step in repair.path)
     given, sent, name = (redactor.value(each) for each in (repair.given, repair.sent, repair.name))
     return repair.model_copy(update={"path": path, "given": given, "sent": sent, "name": name})
+
+
+def masked_flow(flow: DataFlow | None, redactor: Redactor) -> DataFlow | None:
+    """Return where arguments came from, credentials masked: a key of a response can hold one."""
+    return None if flow is None else DataFlow.model_validate(redactor.value(flow.model_dump(mode="json")))
 
 
 def as_json(call: Call) -> dict[str, Any]:

@@ -352,21 +352,6 @@ def suspicion(request: ApprovalRequest, decision: Decision) -> str:
     return origins.suspicion(flow.model_copy(update=left_out))
 
 
-def would_allow(request: ApprovalRequest) -> str:
-    """Return what would allow a call unasked where there are no permissions yet, as :func:`to_allow`."""
-    assert request.protocol is not None
-    permissions = Permissions()
-    decision = permissions.decide(
-        Who(),
-        request.protocol,
-        request.arguments,
-        request.origins,
-        untrusted=request.untrusted,
-        author_saw=request.author_saw,
-    )
-    return to_allow(decision, permissions)
-
-
 def decided_by(decision: Decision) -> str:
     """Return what decided, in one word or two, for the audit."""
     return f"rule {decision.rule.number}" if decision.rule is not None else decision.why
