@@ -27,6 +27,7 @@ _SHOWN_OF_NAME = 60
 _STEPS = 6
 _MARK, _MAYBE = " (strangers write that)", " (strangers may write that)"
 _CLAUSES: tuple[tuple[How, ...], ...] = (("value", "call"), ("choice",), ("author",))
+_BESIDE_OTHERS = "the program's text"
 _BEFORE: dict[How, str] = {
     "value": "",
     "call": "via ",
@@ -59,9 +60,11 @@ def came_from(origins: Collection[Origin], strangers: Collection[str] = (), *, d
     """
 
     said: dict[How, list[tuple[bool, str]]] = {}
-    for each in _told(origins):
+    told = _told(origins)
+    for each in told:
         mark = _mark(each, strangers, doubted)
-        said.setdefault(each.how, []).append((not mark, origin(each) + mark))
+        text = _BESIDE_OTHERS if each.kind == "literal" and len(told) > 1 else origin(each)
+        said.setdefault(each.how, []).append((not mark, text + mark))
     clauses = [[how for how in hows if how in said] for hows in _CLAUSES]
     ranked = sorted(filter(None, clauses), key=lambda hows: min(min(said[how]) for how in hows)[0])
     return "; ".join(" ".join(_BEFORE[how] + _named(said[how]) for how in hows) for hows in ranked)
@@ -120,7 +123,7 @@ def add_origins(
         if name in flow.untrusted and name != argument:
             parts.setdefault(argument, []).insert(0, (_part_at(name, argument, arguments), text))
         elif name in flow.untrusted:
-            known[:] = [text, *(each for each in known if each != text)]
+            known[:] = [text, *(each for each in known if each not in {*map(origin, found), ALONE, text})]
         elif name == argument and _says_more(found, own):
             known[:] = [text, *(each for each in known if each not in (text, ALONE))]
 

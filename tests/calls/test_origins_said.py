@@ -117,7 +117,7 @@ def test_a_question_says_first_what_strangers_may_have_chosen(
         "careful:",
         "  | the program was written after its model saw what read_mail answered (strangers write that)",
         "  | to = 'x@y.example' ← read_mail.body (strangers write that)",
-        "  | message = {'cc': 'z'} ← read_mail.cc (strangers write that), the program alone",
+        "  | message = {'cc': 'z'} ← read_mail.cc (strangers write that), the program's text",
     ]
     assert lines[7] == "  |   message.cc = 'z' ← read_mail.cc (strangers write that)"
     assert lines[8] == "  | a0 = 0 ← the task"
