@@ -17,6 +17,7 @@ from rich.text import Text
 
 from atc._host.invisible import visible
 from atc._records.origins import Origins
+from atc._records.records import DataFlow
 from atc.calls.permissions import Decision, Permissions, Rule, Who, origins
 from atc.calls.permissions.agent_permissions import permissions_file, permissions_named, user_path
 from atc.calls.permissions.audit import AuditRecord, Verdict, read_audit
@@ -33,6 +34,7 @@ from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset
+from atc.wording.origins import careful
 from atc.wording.sketches import known_tool
 
 app = typer.Typer(help="See which calls are made unasked, which need a yes, and which are denied.")
@@ -407,6 +409,7 @@ def audit(
         table = Table("at", "verdict", "by", "who", "call", "run", box=None, header_style="bold")
         for record in found:
             repeats = f" (as run {record.repeats})" if record.repeats else ""
+            repeats += "".join(f" ({told})" for told in careful(_flow(record)))
             by = f"{record.by} {record.who}".rstrip() + (f" ({record.via})" if record.via else "")
             what = f"{record.verdict}: {record.why}" if record.why else record.verdict
             cells = (record.at[:19], what, by, _who(record), f"{_call(record)}{repeats}", record.run)
@@ -416,6 +419,10 @@ def audit(
         where, line = damaged[0]
         what = f"{len(damaged)} lines of {path} cannot be read, the first is line {line} of {where}"
         err.print(f"{clean(what)}: what was decided there is not known", markup=False)
+
+
+def _flow(record: AuditRecord) -> DataFlow:
+    return DataFlow(origins=record.origins, untrusted=record.untrusted, author_saw=record.author_saw)
 
 
 def _nothing(settings: Settings) -> str:
