@@ -232,6 +232,7 @@ class Guard:
             request.origins,
             untrusted=request.untrusted,
             author_saw=request.author_saw,
+            protocol_of=request.protocol_of,
         )
 
     def judge(self, request: ApprovalRequest) -> Judged:
