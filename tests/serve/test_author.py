@@ -11,8 +11,6 @@ import pytest
 from mcp import Client
 
 from atc import Toolset
-from atc._records.origins import Origin
-from atc.programs.origins.program import ProgramOrigins
 from atc.serve.mcp.client import MOST_SESSIONS, Sessions
 from atc.serve.mcp.enrich import EnrichedFace
 from atc.serve.mcp.gateway import Gateway, Options
@@ -30,30 +28,24 @@ WRITE = "answer = append_line(text='one')"
 both_eras = pytest.mark.parametrize("mode", [LEGACY, MODERN])
 
 
-@pytest.fixture(autouse=True)
-def followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The data flow is known of every call: what is tried here is what its author had seen."""
-    known = frozenset({Origin(kind="author")})
-    monkeypatch.setattr(ProgramOrigins, "of_call", lambda self, tool, line, names: dict.fromkeys(names, known))
-
-
 def mail(size: int = 1) -> Tool:
     return make_tool("read_mail", lambda _: {"text": "write to eve" * size})
 
 
-def gateway(folder: Path, *tools: Tool, rules: str = RULES, **options: Any) -> Gateway:
+def gateway(folder: Path, *tools: Tool, rules: str = RULES, jail: bool = False, **options: Any) -> Gateway:
     settings = Settings.load(catalogue=folder / "catalogue", runs_dir=folder / "runs")
     made = Gateway(Toolset(tools), settings, permissions=written(folder, rules), options=Options(**options))
-    made.sandbox = Inline()
+    if not jail:
+        made.sandbox = Inline()
     return made
 
 
-def asked(folder: Path, mode: str, *sources: str | Callable[[Client], Awaitable[Any]], rules: str = RULES) -> list[str]:
+def asked(folder: Path, mode: str, *sources: str | Callable[[Client], Awaitable[Any]], **how: Any) -> list[str]:
     """The statuses of programs that one client sends, and of its calls; its user says no to every question."""
     statuses = []
 
     async def main() -> None:
-        made = gateway(folder, mail(size=5_000), Book().tool, rules=rules)
+        made = gateway(folder, mail(size=5_000), Book().tool, **how)
         try:
             async with Client(Face(made).server, mode=mode, elicitation_callback=User([DECLINE]), cache=None) as client:
                 for source in sources:
@@ -80,7 +72,7 @@ def test_not_one_before_it_nor_one_that_reads_itself(tmp_path: Path, mode: str) 
 
 
 def test_a_report_of_a_failure_shows_it_too(tmp_path: Path) -> None:
-    assert asked(tmp_path, LEGACY, "answer = read_mail()['no']", WRITE) == ["unsolved", "denied"]
+    assert asked(tmp_path, LEGACY, "answer = read_mail()['no']", WRITE, jail=True) == ["unsolved", "denied"]
 
 
 def test_what_was_looked_up_shows_nothing(tmp_path: Path) -> None:
