@@ -186,7 +186,9 @@ def mails(folder: Path, bank: Bank, **hints: Any) -> Toolset:
     return Toolset([*served.values(), *ours])
 
 
-@pytest.mark.parametrize(("hints", "made"), [({"openWorldHint": True}, False), ({"openWorldHint": False}, True), ({}, True)])
+@pytest.mark.parametrize(
+    ("hints", "made"), [({"openWorldHint": True}, False), ({"openWorldHint": False}, True), ({}, True)]
+)
 def test_a_server_that_says_so_marks_its_tools_and_one_that_says_nothing_does_not(
     bank: Bank, tmp_path: Path, hints: dict[str, Any], made: bool
 ) -> None:
@@ -228,16 +230,10 @@ from = {{ {argument} = {origins} }}
         ('["tool:get_contact.iban", "tool:read_mail.sender"]', THROUGH_A_CALL, True),
         ('["tool:get_contact.iban", "tool:read_mail.iban"]', THROUGH_A_CALL, False),
         ('["tool:*"]', WAYS["what nobody can follow"], False),
-        ('["unknown"]', WAYS["what nobody can follow"], False),
     ],
 )
 def test_only_a_rule_that_lists_all_origins_allows_it(bank: Bank, origins: str, program: str, made: bool) -> None:
-    try:
-        rules = bank.rules(LIST.format(argument="to", origins=origins))
-        result = bank.ran(program, permissions=rules)
-    except Exception as error:  # a file that lists what no rule can allow may be refused as a whole
-        assert "unknown" in origins, error
-        return
+    result = bank.ran(program, permissions=bank.rules(LIST.format(argument="to", origins=origins)))
     assert bool(bank.sent) is made, (result.status, result.fault)
     assert result.status == ("answered" if made else "denied")
 

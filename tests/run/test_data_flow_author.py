@@ -208,20 +208,20 @@ def test_a_later_task_of_a_conversation_is_written_by_one_who_has_read_the_mail(
 @pytest.mark.parametrize("value", ["answer_1", "answer_1['iban']"])
 def test_a_value_of_an_earlier_task_is_still_the_strangers(bank: Bank, value: str) -> None:
     first = "answer = read_mail()" + ("" if "[" in value else "['iban']")
-    with bank.agent(first, f"answer = send_money(to={value}, amount=5)", approve=bank.ask) as agent:
-        with agent.conversation() as talk:
-            assert talk.run("Read it").status == "answered"
-            talk.run("Pay it")
+    second = f"answer = send_money(to={value}, amount=5)"
+    with bank.agent(first, second, approve=bank.ask) as agent, agent.conversation() as talk:
+        assert talk.run("Read it").status == "answered"
+        talk.run("Pay it")
     (request,) = bank.asked
     assert ("to" in request.untrusted, request.author_saw) == (True, ("read_mail",))
     assert {each.tool for each in request.origins["to"]} & {"read_mail", ""}
 
 
 def test_an_earlier_task_without_a_stranger_taints_nothing(bank: Bank) -> None:
-    with bank.agent('answer = get_contact(who="ann")', 'answer = send_money(to=answer_1["iban"], amount=5)') as agent:
-        with agent.conversation() as talk:
-            talk.run("Who is Ann?")
-            assert talk.run("Pay her 5").status == "answered"
+    programs = ('answer = get_contact(who="ann")', 'answer = send_money(to=answer_1["iban"], amount=5)')
+    with bank.agent(*programs) as agent, agent.conversation() as talk:
+        talk.run("Who is Ann?")
+        assert talk.run("Pay her 5").status == "answered"
     assert bank.sent == [("DE-ANN-01", 5)]
 
 

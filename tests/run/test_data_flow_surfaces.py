@@ -230,7 +230,7 @@ def test_a_plan_whose_address_a_stranger_names_by_then_is_not_applied(bank: Bank
 
 def test_a_plan_is_not_applied_where_a_tool_is_untrusted_by_now(tmp_path: Path) -> None:
     bank = Bank(tmp_path, marked=False)
-    with bank.agent(FLOWS, approve="never", permissions=bank.rules('trusted = []\n')) as agent:
+    with bank.agent(FLOWS, approve="never", permissions=bank.rules("trusted = []\n")) as agent:
         planned = agent.run(TASK, dry_run=True)
     assert planned.status == "planned"
     with bank.agent(approve="never", permissions=bank.rules('untrusted = ["read_mail"]\n')) as agent:

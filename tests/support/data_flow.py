@@ -64,7 +64,7 @@ class Bank:
 
     def _contact(self, arguments: dict[str, Any]) -> Any:
         if arguments["who"] not in self.people:
-            raise ToolError(f"nobody is called {arguments['name']}", status=404)
+            raise ToolError(f"nobody is called {arguments['who']}", status=404)
         return {"name": arguments["who"], "iban": self.people[arguments["who"]]}
 
     def _send(self, arguments: dict[str, Any]) -> Any:
