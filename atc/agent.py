@@ -579,7 +579,7 @@ class Agent:
                 self._learn(run, request, end_with_error(run, error))
                 raise
             if request.turn is not None:
-                request.turn.result = result
+                request.turn.result, request.turn.answer_origins = result, run.origins.answer()
             end(run, result)
             self._learn(run, request, result)
         if result.status == "waiting" and run.stored is not None and self.settings.approval_url is not None:

@@ -217,13 +217,14 @@ class ApprovalAsked(CallStarted):
     """The user is asked whether to make a call. ``instead_of``: tools that failed, whose place it takes.
 
     ``feeds``: where its arguments come from (:class:`atc._records.records.Feed`). ``wait_s``: seconds until the run's
-    own time is used up.
+    own time is used up. ``data_flow``: as :class:`atc._records.records.DataFlow`.
     """
 
     warnings: list[str]
     instead_of: list[str]
     feeds: NotRequired[list[dict[str, Any]]]
     wait_s: NotRequired[float | None]
+    data_flow: NotRequired[dict[str, Any]]
 
 
 class QuestionAsked(TypedDict):

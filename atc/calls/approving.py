@@ -23,11 +23,13 @@ from atc.calls.approval import (
     Asker,
     Judgement,
     Parked,
+    Policy,
     Refusal,
     Verdicts,
     ask_at_terminal,
     question_of,
 )
+from atc.calls.argument_origins import ArgumentOrigins
 from atc.calls.attempt import Attempt, cut_arguments
 from atc.calls.broken_tools import BrokenTools
 from atc.calls.contract import CallReply
@@ -37,6 +39,7 @@ from atc.calls.own_exceptions import OwnExceptions
 from atc.calls.parked import Decision, ParkedCall, digest_of
 from atc.calls.parking import Elsewhere, Parking
 from atc.calls.responses import MAX_ERROR
+from atc.calls.untrusted import BY_WORDS, untrusted_arguments
 from atc.errors import AtcError, CallRefused
 from atc.result import Call, Effect, RefusedBy
 from atc.wording import plans
@@ -107,6 +110,7 @@ class Approving:
         until: returns the event loop's time at which the run's own time is used up; ``None``: never.
         elsewhere: finds an equal call that waits in another run; ``None``: none is looked for.
         applying: has the one yes to the plan that is applied; ``None`` where none is.
+        argument_origins: says where the arguments of calls come from; ``None`` where no program makes them.
     """
 
     journal: Journal
@@ -121,6 +125,7 @@ class Approving:
     until: Callable[[], float | None]
     elsewhere: Elsewhere | None = None
     applying: Applying | None = None
+    argument_origins: ArgumentOrigins | None = None
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
@@ -132,6 +137,32 @@ class Approving:
         """Ask anew about what was denied: the user asks for something new."""
         self._denied.clear()
         self._series = Series()
+
+    async def find_origins(self, approval: Approval, attempt: Attempt) -> None:
+        """Find out where the arguments of a call come from, where a rule needs it, or text of strangers is in the run.
+
+        Args:
+            approval: the rule.
+            attempt: the call; ``origins``, ``untrusted`` and ``author_saw`` of it are set.
+        """
+        flow, policy = self.argument_origins, approval.policy
+        if flow is None:
+            return
+        of_strangers = not attempt.reads and flow.is_needed
+        if not of_strangers and not getattr(policy, "needs_origins", False):
+            return
+        await self._follow(attempt)
+        if of_strangers:
+            attempt.untrusted = _untrusted(attempt, flow, policy)
+        else:
+            attempt.author_saw = ()
+
+    async def _follow(self, attempt: Attempt) -> None:
+        """Find the origins of a call's arguments once; none where no program makes calls."""
+        if attempt.origins is None and self.argument_origins is not None:
+            found = await self.argument_origins.of(attempt)
+            attempt.origins, attempt.author_saw = found.origins, found.author_saw
+            attempt.strangers = tuple(sorted(self.argument_origins.untrusted))
 
     async def approve(self, approval: Approval, attempt: Attempt) -> CallReply | None:
         """Ask whether to make a call, once for each call; whatever is not a yes is a no.
@@ -330,6 +361,8 @@ class Approving:
             raise _not_approved(f"{did}{'' if request.waits else ' before'}, and nobody could be asked about that")
         if verdict == "denied" and instead_of:
             raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
+        if verdict == "denied" and request.of_strangers and approval.approve == "always":
+            raise _not_approved(f"{_of_strangers(request)}, and nobody could be asked about that")
         if verdict == "denied":
             raise _not_approved("calls with effects are not approved in this run")
         if verdict == "warned":
@@ -389,7 +422,11 @@ class Approving:
         done = tuple(Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments)) for entry in self.writes())
         until = self.until()
         wait_s = None if until is None else max(0.0, until - asyncio.get_running_loop().time())
-        return replace(request, feeds=feeds, done=done, wait_s=wait_s)
+        if attempt.origins is None and self.argument_origins is not None:
+            attempt.origins = await self.argument_origins.of(attempt)
+        await self._follow(attempt)
+        about = {"feeds": feeds, "done": done, "wait_s": wait_s}
+        return replace(request, origins=attempt.origins or {}, strangers=attempt.strangers, **about)
 
     def _emit_asked(self, attempt: Attempt, request: ApprovalRequest) -> None:
         asked: ApprovalAsked = {
@@ -399,6 +436,8 @@ class Approving:
             "feeds": [feed.model_dump(mode="json") for feed in request.feeds],
             "wait_s": request.wait_s,
         }
+        if (flow := request.data_flow) is not None:
+            asked["data_flow"] = flow.model_dump(mode="json")
         self.emit("approval_asked", self.redactor.value(asked))
 
 
@@ -410,7 +449,32 @@ def _request_about(attempt: Attempt) -> ApprovalRequest:
         effect=attempt.effect,
         description=protocol.description,
         protocol=protocol,
+        origins=attempt.origins or {},
+        untrusted=attempt.untrusted,
+        author_saw=attempt.author_saw,
+        strangers=attempt.strangers,
     )
+
+
+def _untrusted(attempt: Attempt, flow: ArgumentOrigins, policy: Policy | None) -> tuple[str, ...]:
+    """Return the targets of a call that have an untrusted origin."""
+    protocol = attempt.granted.protocol
+    return untrusted_arguments(
+        protocol,
+        attempt.origins or {},
+        flow.is_untrusted,
+        unknown_counts=flow.has_answered,
+        arguments={**dict.fromkeys(attempt.request.unknown), **attempt.arguments},
+        targets=getattr(policy, "targets", lambda of: BY_WORDS)(protocol),
+    )
+
+
+def _of_strangers(request: ApprovalRequest) -> str:
+    """Say why a call is not made unasked that strangers' text may have had a say in."""
+    told = [f"{', '.join(request.untrusted)} may come from text that strangers write"] if request.untrusted else []
+    if request.author_saw:
+        told.append(f"it was written after its author saw what {', '.join(request.author_saw)} answered")
+    return " and ".join(told)
 
 
 def _not_approved(message: str) -> CallRefused:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from atc._host.redaction import Redactor
 from atc._records.events import CallStarted
+from atc._records.origins import CallOrigins, data_flow
 from atc._records.packing import as_text, pack
-from atc._records.records import ArgumentRepair, BodyError, Drift, Feed
+from atc._records.records import ArgumentRepair, BodyError, DataFlow, Drift, Feed
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread, call_key
 from atc.calls.idempotency import SentKey
@@ -36,6 +38,8 @@ class Attempt:
         granted: the tool. The stage ``granted`` sets it, with ``effect`` and ``source``.
         key: what the journal knows the call by. The stage ``arguments`` sets it.
         warnings: what is unresolved about the program and the call.
+        origins, untrusted, author_saw, strangers: as of :class:`atc.calls.approval.ApprovalRequest`, where they are
+            needed: the stage ``origins`` sets them. ``origins_later``: finds them for whoever asks then.
         yes: number of the parked call whose yes lets it through; 0: none.
         approved: the call is let through: whatever becomes of it, the caller's other runs are told.
         idempotency: the idempotency key that the call bears; ``None``: none.
@@ -73,6 +77,11 @@ class Attempt:
     repaired_for: RepairedFor = ""
     repaired_by: int = 0
     awaits: list[Feed] = field(default_factory=list)
+    origins: CallOrigins | None = None
+    untrusted: tuple[str, ...] = ()
+    author_saw: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
+    origins_later: Callable[[], CallOrigins] | None = field(default=None, repr=False)
     value: Any = None
     next_page: NextPage = None
     unread: Unread | None = None
@@ -153,9 +162,12 @@ class Attempt:
             self.original = cut_arguments(redactor.value(self.original)) if self.original is not None else None
         return CallReply(error=redactor.text(error.message), status=error.status)
 
+    def _flow(self) -> DataFlow | None:
+        return data_flow(self.origins or {}, self.untrusted, self.author_saw, self.strangers)
+
     def finish(self, reply: CallReply, redactor: Redactor) -> Call:
         """Return the call as the run's result holds it, credentials masked."""
-        return Call(
+        call = Call(
             index=self.number,
             attempt=self.program,
             tool=redactor.text(self.tool),
@@ -181,7 +193,9 @@ class Attempt:
             awaits=tuple(self.awaits),
             repaired_by=self.repaired_by,
             again=0 if self.again is None else self.again.number,
+            data_flow=self._flow(),
         )
+        return call if self.origins_later is None else call.finding_origins(self.origins_later)
 
 
 def _masked(repair: ArgumentRepair, redactor: Redactor) -> ArgumentRepair:
@@ -193,8 +207,8 @@ def _masked(repair: ArgumentRepair, redactor: Redactor) -> ArgumentRepair:
 def as_json(call: Call) -> dict[str, Any]:
     """Return a call as JSON values: what :meth:`Call.model_dump` gives, which copies each value in it twice."""
     made = call.model_dump(mode="json", exclude=_VALUES)
-    given = {name: pack(getattr(call, name)) for name in _VALUES}
-    return {name: given[name] if name in given else made[name] for name in Call.model_fields}
+    made |= {name: pack(getattr(call, name)) for name in _VALUES}
+    return {name: made[name] for name in Call.model_fields if name in made}
 
 
 def cut_arguments(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The broker: the one door through which every tool call passes. Credentials live here.
 
-granted → arguments → turn → replay → limits → plan → approval → begin → send → response → outcome. That is the list
-:attr:`Broker.stages`. One :class:`~atc.calls.attempt.Attempt` passes it, and the first reply of a stage ends the call.
+granted → arguments → turn → replay → limits → origins → plan → approval → begin → send → response → outcome. That is
+the list :attr:`Broker.stages`. One :class:`~atc.calls.attempt.Attempt` passes it, and the first reply of a stage ends
+the call.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 from atc import wording
 from atc._host.redaction import Redactor
 from atc._records.events import Emit
+from atc._records.origins import CallOrigins
 from atc._records.packing import pack
 from atc._records.records import Feed, Replacement, SameCall
 from atc.calls.approval import Approval
 from atc.calls.approving import AFTER_LOOK, Approving
+from atc.calls.argument_origins import ArgumentOrigins
 from atc.calls.argument_repairs import STATED, ArgumentRepairs, Repairer
 from atc.calls.at_most_once import refuse_repetition, same_call, still_in_doubt
 from atc.calls.attempt import Attempt, as_json
@@ -70,6 +73,7 @@ class Broker:
         feeds_of: says where the arguments of a call came from, for a person who is asked; ``None``: that is unknown.
         elsewhere: finds an equal call that waits for a yes in another run; ``None``: none is looked for.
         applying: holds the writes to a plan that is applied; ``None`` where none is.
+        argument_origins: says where the arguments of calls come from; ``None`` where no program makes them.
 
     Attributes:
         stages: what a call passes, in order. A stage may change the attempt, refuse it (``CallRefused``) or reply.
@@ -115,6 +119,7 @@ class Broker:
     all_tools: Toolset | None = None
     elsewhere: Elsewhere | None = None
     applying: Applying | None = None
+    argument_origins: ArgumentOrigins | None = None
     planned: list[Attempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -137,6 +142,7 @@ class Broker:
             until=lambda: self.until,
             elsewhere=self.elsewhere,
             applying=self.applying,
+            argument_origins=self.argument_origins,
         )
         self._sender = Sender(
             clock=self.clock,
@@ -153,6 +159,7 @@ class Broker:
             self._turn,
             self._replay,
             self._limits,
+            self._origins,
             self._plan,
             self._approval,
             self._begin,
@@ -169,6 +176,10 @@ class Broker:
         """Say which tools there are, granted or not: the journal may know them by other names, or others than these."""
         self.all_tools = tools
         self.broken_tools.rename(self.journal)
+
+    def follow(self, origins: ArgumentOrigins) -> None:
+        """Say who finds where the arguments of calls come from."""
+        self.argument_origins = self._approving.argument_origins = origins
 
     def source_of(self, tool: str) -> SourceKey | None:
         """Return what a tool is known by at its source; ``None`` where that is unknown, or not its own alone."""
@@ -226,7 +237,13 @@ class Broker:
         self._approving.parking.begin_program()
         self.warnings = warnings or {}
 
-    def begin_stage(self, *, new_request: bool = False, inputs: Mapping[str, Any] | None = None) -> None:
+    def begin_stage(
+        self,
+        *,
+        new_request: bool = False,
+        inputs: Mapping[str, Any] | None = None,
+        origins: CallOrigins | None = None,
+    ) -> None:
         """Commit what the last program did, which succeeded, and begin the next stage (:mod:`atc.calls.journal`).
 
         Programs of the next stage are no revisions of it. Its reads are not replayed; its writes are neither demanded
@@ -235,26 +252,29 @@ class Broker:
         Args:
             new_request: the user asks for something new, so a write may equal one of an earlier stage.
             inputs: values of earlier stages, for the programs of this one; JSON values and bytes.
+            origins: where they came from, as far as that was found.
 
         Raises:
             ValueError: an input is neither a JSON value nor bytes.
             JournalError: it cannot be written down; the stage before goes on.
         """
-        self.journal.begin_stage(new_request=new_request, inputs=inputs)
+        self.journal.begin_stage(new_request=new_request, inputs=inputs, origins=origins)
         self.warnings = {}
         new_request = self.journal.new_request  # false where it was begun before (Journal.begin_again)
         if new_request:
             self._approving.forget()  # what was denied was denied for another request
         self._emit_stage(new_request)
 
-    def begin_request(self, *, answered: bool, inputs: Mapping[str, Any], calls: int = 0) -> None:
+    def begin_request(
+        self, *, answered: bool, inputs: Mapping[str, Any], calls: int = 0, origins: CallOrigins | None = None
+    ) -> None:
         """Begin the next task of a conversation (:meth:`Journal.begin_request`), whose last call was number ``calls``.
 
         Raises:
             ValueError: an input is neither a JSON value nor bytes.
             JournalError: it cannot be written down.
         """
-        self.journal.begin_request(answered=answered, inputs=inputs)
+        self.journal.begin_request(answered=answered, inputs=inputs, origins=origins)
         self._numbers = max(self._numbers, calls)
         self._emit_stage(True)
 
@@ -384,6 +404,10 @@ class Broker:
         if self.made >= self.policy.max_calls:
             raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
         self.made += 1
+
+    async def _origins(self, attempt: Attempt) -> None:
+        """Find out where the arguments come from, where a rule needs it, or text of strangers is in the run."""
+        await self._approving.find_origins(self.approval, attempt)
 
     async def _plan(self, attempt: Attempt) -> CallReply | None:
         """Plan a call of a dry run that has effects, or one that rests on a call that was not made."""
@@ -583,6 +607,8 @@ class Broker:
             attempt.reply = attempt.fail(attempt.error, self.redactor)
             if self.applying is not None and self.applying.ends(attempt.error):
                 attempt.reply = replace(attempt.reply, ends=True)
+        if self.argument_origins is not None:
+            attempt.origins_later = self.argument_origins.lazily(attempt)
         call = attempt.finish(attempt.reply, self.redactor)
         self.calls.append(call)
         self.emit("call_ended", as_json(call))

@@ -38,6 +38,7 @@ from atc.run.argument_repair import ModelRepairer
 from atc.run.ask_user import Questions
 from atc.run.asking import ask, task_message, type_note
 from atc.run.look import Look
+from atc.run.origins import InputOrigins, RunOrigins
 from atc.run.preamble import Preamble
 from atc.run.recover import Recovery
 from atc.run.resources import Resources
@@ -130,6 +131,9 @@ class Run:
         self._source = ""
         """The program that runs; empty where calls are made without one."""
         self._feeds: Feeds | None = None
+        self.origins = RunOrigins(self)
+        """Finds where the arguments of calls come from."""
+        self.broker.follow(self.origins)
 
     @property
     def sandbox(self) -> Sandbox:
@@ -340,6 +344,7 @@ class Run:
         attempt, broker = len(self.revisions), self.broker
         broker.begin_program(warnings)
         self._source, self._feeds = program, None
+        self.origins.begin(program)
         told = dict.fromkeys(text for texts in broker.warnings.values() for text in texts)
         started: ProgramStarted = {"attempt": attempt, "warnings": list(told)}
         if warned:
@@ -408,6 +413,7 @@ class Run:
         async with self._alone():
             self.broker.begin_program()
             self._source, self._feeds = "", None
+            self.origins.begin("")
             made = await self._called_tool(tool, arguments)
             self._called = made.succeeded
             return made
@@ -437,18 +443,26 @@ class Run:
         self._refuse_while_acting("an attempt")
         self._commit_call()
         self.broker.begin_program()
+        self.origins.begin("")
         self._grouped = True
         try:
             yield
         finally:
             self._grouped = False
 
-    def begin_stage(self, *, new_request: bool = False, inputs: Mapping[str, Any] | None = None) -> None:
+    def begin_stage(
+        self,
+        *,
+        new_request: bool = False,
+        inputs: Mapping[str, Any] | None = None,
+        origins: InputOrigins | None = None,
+    ) -> None:
         """The last program answered, and the next one is no revision of it (:mod:`atc.calls.journal`).
 
         Args:
             new_request: the user asks for something new, so a write may equal one of an earlier stage.
             inputs: values of earlier stages, for the programs of this one.
+            origins: finds where they came from; ``None``: nobody can tell.
 
         Raises:
             ValueError: the inputs are no JSON values and bytes.
@@ -458,7 +472,14 @@ class Run:
         self._refuse_while_acting("a stage")
         check_names(inputs or {}, self.tools)
         self._called = False
-        self.broker.begin_stage(new_request=new_request, inputs=inputs)
+        self._begin_stage(inputs, origins, new_request=new_request)
+
+    def _begin_stage(
+        self, inputs: Mapping[str, Any] | None, origins: InputOrigins | None, *, new_request: bool = False
+    ) -> None:
+        known = origins() if origins is not None and self.origins.is_wanted else None
+        self.broker.begin_stage(new_request=new_request, inputs=inputs, origins=known)
+        self.origins.hand_on(origins)
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
@@ -477,7 +498,7 @@ class Run:
         """End the stage of a call that succeeded; what was handed to its programs stays there for the next."""
         if self._called:
             self._called = False
-            self.broker.begin_stage(inputs=self.inputs)
+            self._begin_stage(self.inputs, self.origins.inputs)
 
     def record(self, revision: Revision) -> None:
         """Keep a program and how it went: the result has it."""

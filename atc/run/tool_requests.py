@@ -89,7 +89,8 @@ class ToolRequests:
         """
         self._asks += 1
         self.looks.add(program, before)
-        self._run.begin_stage(inputs={**self._run.inputs, **values})
+        origins = await self._run.origins.looked(values)
+        self._run.begin_stage(inputs={**self._run.inputs, **values}, origins=origins)
         await self.grant()
         self._show_looks()
 
