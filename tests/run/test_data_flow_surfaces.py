@@ -172,11 +172,16 @@ def test_a_call_that_a_stranger_chose_waits_also_where_a_rule_allows_it(bank: Ba
     given: dict[str, Any] = {"permissions": bank.rules(rules)} if rules else {}
     parked = waiting(bank, **given)
     with bank.agent(**given) as agent:
-        refused_again = agent.resume(parked.run_id)
-        assert (refused_again.status, bank.sent) in (("denied", []), ("waiting", [])), "nobody has said yes"
-    with bank.agent(**given) as agent:
         agent.approve(parked.run_id)
         assert (agent.resume(parked.run_id).status, bank.sent) == ("answered", [(EVIL, 5)])
+
+
+@pytest.mark.parametrize("approve", ["always", "never", None])
+def test_a_call_that_waits_is_not_made_by_a_yes_to_all(bank: Bank, approve: Any) -> None:
+    parked = waiting(bank)
+    with bank.agent(approve=approve) as agent:
+        assert agent.resume(parked.run_id).status in ("denied", "waiting")
+    assert bank.sent == []
 
 
 def test_a_yes_does_not_hold_where_more_is_untrusted_than_was_shown(tmp_path: Path) -> None:
