@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from atc._records.origins import UNKNOWN, CallOrigins, Origin, Origins
-from atc.schemas.identifiers import words_of
+from atc.schemas.identifiers import split, words_of
 from atc.schemas.protocol import Protocol, parameters_of
 
 TARGET_WORDS = frozenset(
     """
-    cc bcc recipient receiver addressee email mail address addr
+    cc bcc recipient receiver addressee email mail address addresses addr
     account acct iban bic swift payee beneficiary wallet card amount price
     path file filename filepath folder directory dir attachment
     url uri link href host hostname domain endpoint webhook callback ip
@@ -68,7 +68,7 @@ BY_WORDS = Targets()
 
 def _is_named_so(name: str) -> bool:
     words = words_of(name)
-    if not TARGET_WORDS.isdisjoint(words):
+    if not TARGET_WORDS.isdisjoint(words) or not TARGET_WORDS.isdisjoint(split(name)):
         return True
     return words[-1:] == (_TO,) and (len(words) == 1 or words[-2] in _SENDING)
 
