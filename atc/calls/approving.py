@@ -47,9 +47,6 @@ from atc.wording import plans
 if TYPE_CHECKING:
     from atc.calls.applying import Applying
 
-AFTER_LOOK = "it was written after a `look` at values, and no program before that makes the same call"
-"""The warning of a call that such values may have led to. Where nobody can be asked about it, the call is denied."""
-_ALLOW_WARNINGS = 'nobody could be asked about it: approve it at a terminal or by a function, or set warnings="allow"'
 _STOPPED = Refusal("the user said no to this call and to all that need a yes", by_user=True)
 _NO_WAIT = (
     "it has to wait for a yes, and neither the applying of a plan waits nor a conversation that is not kept: give it a "
@@ -254,10 +251,8 @@ class Approving:
                     await self._decide(approval, request, attempt)
                 else:
                     await self._as_decided(approval, request, attempt, decision)
-            except CallRefused as refused:
+            except CallRefused:
                 attempt.refused_by = attempt.refused_by or "nobody"
-                if refused.status == "warned" and AFTER_LOOK in attempt.warnings:
-                    raise _not_approved(f"{refused.message}; {_ALLOW_WARNINGS}") from None
                 raise
             attempt.yes = (
                 parked.number if parked is not None else 0

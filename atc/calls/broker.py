@@ -21,7 +21,7 @@ from atc._records.origins import CallOrigins
 from atc._records.packing import pack
 from atc._records.records import Feed, Replacement, SameCall
 from atc.calls.approval import Approval
-from atc.calls.approving import AFTER_LOOK, Approving
+from atc.calls.approving import Approving
 from atc.calls.argument_origins import ArgumentOrigins
 from atc.calls.argument_repairs import STATED, ArgumentRepairs, Repairer
 from atc.calls.at_most_once import refuse_repetition, same_call, still_in_doubt
@@ -80,8 +80,6 @@ class Broker:
         calls: every call of the run that has ended, in order.
         made: calls that were let through to approval; :attr:`CallPolicy.max_calls` bounds it.
         warnings: by tool, what the check warned about in the program that runs and its calls depend on.
-        known_writes: once a program has looked at values: the tools that the one which runs calls as a program did
-            before. A call of another one with effects has a warning of its own. ``None``: no program has looked.
         bans: tools that broke, and what may be called in their place.
         past_the_end: calls by which ``all_pages`` found that no page is left: they failed, and nothing is wrong.
         until: the event loop's time at which the run's own time is used up; ``None``: never.
@@ -107,7 +105,6 @@ class Broker:
     reuse_s: float = 0.0
     reusable: Toolset = field(default_factory=Toolset)
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    known_writes: frozenset[str] | None = None
     rules: frozenset[str] = RULES
     dry_run: bool = False
     host_time: HostTime = field(default_factory=HostTime)
@@ -412,7 +409,7 @@ class Broker:
     async def _plan(self, attempt: Attempt) -> CallReply | None:
         """Plan a call of a dry run that has effects, or one that rests on a call that was not made."""
         self._approving.parking.refuse_ended()
-        attempt.warnings = self._warnings(attempt.tool)
+        attempt.warnings = self.warnings.get(attempt.tool, ())
         if attempt.request.unknown:
             reply = plan_unknown(attempt, self.calls, may_plan=self.holds_back)
         elif attempt.reads or not self.dry_run:
@@ -527,12 +524,6 @@ class Broker:
             return attempt.again.idempotency
         rule = attempt.granted.key_rule
         return None if rule is None else new_key(rule, digest_of(attempt.granted), time.time())
-
-    def _warnings(self, tool: str) -> tuple[str, ...]:
-        """Return what is unresolved about the program of a call of this tool, and about the call itself."""
-        seen = self.known_writes is None or tool in self.known_writes
-        found = self.warnings.get(tool, ())
-        return found if seen else (*found, AFTER_LOOK)
 
     def _earlier_read(self, attempt: Attempt) -> CallEntry | None:
         """Return the read of an earlier task that answers this call. A page of several is read anew, with the rest."""

@@ -26,6 +26,7 @@ from atc.calls.journal import Journal
 from atc.errors import UsageError
 from atc.models.images import Images
 from atc.result import Effect, Result
+from atc.run.author import Past
 from atc.run.origins import wanted_later
 from atc.run.preamble import (
     MAX_CALL,
@@ -70,6 +71,7 @@ class Upcoming:
         began: whether it has begun, so that it may have done something.
         dry_run: whether it plans calls with effects instead of making them.
         goes_on: whether it is the last task, whose calls waited for a yes.
+        past: what the model has seen and written in the tasks before.
         origins: of the inputs, found by whoever asks. ``answer_origins``: of its own answer, once it has ended.
     """
 
@@ -85,6 +87,7 @@ class Upcoming:
     began: bool = False
     dry_run: bool = False
     goes_on: bool = False
+    past: Past = field(default_factory=Past)
     origins: Mapping[str, Callable[[], Origins]] = field(default_factory=dict)
     answer_origins: Callable[[], Origins] | None = None
 
@@ -152,6 +155,7 @@ class Conversation:
         self._busy = threading.Lock()
         self._closed = False
         self._pending: tuple[PendingCall, ...] = ()
+        self._past = Past()
 
     @property
     def pending(self) -> tuple[PendingCall, ...]:
@@ -211,7 +215,8 @@ class Conversation:
                     f"the conversation went on elsewhere (`atc show {self.id}`): open another one with "
                     "agent.conversation()"
                 )
-            turn = Upcoming(self.id, len(self._turns), (), {}, False, self._last_call, 0.0, goes_on=True)
+            number, last = len(self._turns), self._last_call
+            turn = Upcoming(self.id, number, (), {}, False, last, 0.0, goes_on=True, past=self._past)
             try:
                 return await self._agent._go_on(stored, answer=answer, images=images, turn=turn)
             finally:
@@ -279,6 +284,7 @@ class Conversation:
                 self._last_call,
                 self._agent.settings.reuse_reads_s,
                 self._journal,
+                past=self._past,
                 origins=self._origins,
             )
             try:

@@ -53,6 +53,7 @@ from atc.traces.stores.base import StoredRun
 if TYPE_CHECKING:
     from atc.programs.answers.types import AnswerType
     from atc.programs.feeds import Feeds
+    from atc.run.author import Author, Past
 
 MAX_OUTPUT = 20_000
 """Characters of what a program prints that the trace keeps: the last of them."""
@@ -86,6 +87,9 @@ class Run:
         questions: answers ``ask_user``, which is then offered beside all tools; ``None``: programs cannot ask.
         look: answers ``look``, and ends the programs that call it; ``None``: programs cannot look.
         gone: tools that a run that goes on had before, and that are not there any more.
+        past: what the author of its programs has seen and written in earlier runs; ``None``: nothing.
+        author: knows what that author had seen before each program; ``None`` as long as strangers write nothing of what
+            it may see.
     """
 
     task: str
@@ -113,6 +117,7 @@ class Run:
     questions: Questions | None = None
     look: Look | None = None
     gone: tuple[str, ...] = ()
+    past: Past | None = None
 
     def __post_init__(self) -> None:
         self.title = self.task
@@ -133,6 +138,7 @@ class Run:
         self._feeds: Feeds | None = None
         self.origins = RunOrigins(self)
         """Finds where the arguments of calls come from."""
+        self.author: Author | None = None if self.past is None else self.with_author()
         self.broker.follow(self.origins)
 
     @property
@@ -344,11 +350,12 @@ class Run:
         attempt, broker = len(self.revisions), self.broker
         broker.begin_program(warnings)
         self._source, self._feeds = program, None
-        self.origins.begin(program)
         told = dict.fromkeys(text for texts in broker.warnings.values() for text in texts)
         started: ProgramStarted = {"attempt": attempt, "warnings": list(told)}
         if warned:
             started["warned"] = [finding.model_dump() for finding in warned]
+        if untrusted := self.begins(program):
+            started["untrusted"] = untrusted
         self.emit("program_started", started)
         limits = limits_from(self.settings)
         start = broker.journal.start_of(program)
@@ -375,6 +382,26 @@ class Run:
         if held_back(self.last_calls) is not None:
             raise WritesPlanned(program, outcome)
         return outcome
+
+    def begins(self, source: str) -> list[str]:
+        """Note that a program begins, or, with an empty text, that calls without one do; return the untrusted tools."""
+        self.origins.begin(source)
+        return author.begins(source) if (author := self._guarded()) is not None else []
+
+    def wrote(self, source: str) -> list[str]:
+        """Note that the author has just written a program; return the untrusted tools whose answers it had seen."""
+        return author.wrote(source) if (author := self._guarded()) is not None else []
+
+    def with_author(self) -> Author:
+        """Return what knows what the author of the programs has seen."""
+        from atc.run.author import Author
+
+        self.author = self.origins.author = Author(self, self.past)
+        return self.author
+
+    def _guarded(self) -> Author | None:
+        """Return the same, once there is anything of strangers that it can have seen."""
+        return self.with_author() if self.author is None and self.origins.is_wanted else self.author
 
     async def repaired(self, complaint: Complaint) -> Mapping[str, Any] | None:
         """Return other arguments for a call that was refused for its own; ``None`` if no model is asked."""
@@ -413,7 +440,7 @@ class Run:
         async with self._alone():
             self.broker.begin_program()
             self._source, self._feeds = "", None
-            self.origins.begin("")
+            self.begins("")
             made = await self._called_tool(tool, arguments)
             self._called = made.succeeded
             return made
@@ -443,7 +470,7 @@ class Run:
         self._refuse_while_acting("an attempt")
         self._commit_call()
         self.broker.begin_program()
-        self.origins.begin("")
+        self.begins("")
         self._grouped = True
         try:
             yield
