@@ -104,18 +104,6 @@ def test_a_program_after_such_a_report_is_asked_about(bank: Bank, mode: str, see
     assert bank.sent == []
 
 
-def test_another_client_has_seen_nothing(bank: Bank) -> None:
-    async def main() -> None:
-        given = {"permissions": bank.rules(ALLOWS), "runs_dir": bank.folder / "runs"}
-        async with gateway_of(*bank.tools().values(), **given) as gateway:
-            async with connected(gateway, LEGACY) as one:
-                await run(one, READS)
-            async with connected(gateway, LEGACY) as other:
-                assert (await run(other, CLEAN))["status"] == "answered"
-
-    asyncio.run(main())
-
-
 @both_eras
 def test_a_file_may_lift_it(bank: Bank, mode: str) -> None:
     async def said(client: Client) -> None:
