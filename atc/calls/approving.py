@@ -29,7 +29,6 @@ from atc.calls.approval import (
     ask_at_terminal,
     question_of,
 )
-from atc.calls.argument_origins import ArgumentOrigins
 from atc.calls.attempt import Attempt, cut_arguments
 from atc.calls.broken_tools import BrokenTools
 from atc.calls.contract import CallReply
@@ -39,13 +38,13 @@ from atc.calls.own_exceptions import OwnExceptions
 from atc.calls.parked import Decision, ParkedCall, digest_of
 from atc.calls.parking import Elsewhere, Parking
 from atc.calls.responses import MAX_ERROR
-from atc.calls.untrusted import BY_WORDS, untrusted_arguments
 from atc.errors import AtcError, CallRefused
 from atc.result import Call, Effect, RefusedBy
 from atc.wording import plans
 
 if TYPE_CHECKING:
     from atc.calls.applying import Applying
+    from atc.calls.argument_origins import ArgumentOrigins
 
 _STOPPED = Refusal("the user said no to this call and to all that need a yes", by_user=True)
 _NO_WAIT = (
@@ -107,7 +106,7 @@ class Approving:
         until: returns the event loop's time at which the run's own time is used up; ``None``: never.
         elsewhere: finds an equal call that waits in another run; ``None``: none is looked for.
         applying: has the one yes to the plan that is applied; ``None`` where none is.
-        argument_origins: says where the arguments of calls come from; ``None`` where no program makes them.
+        strangers: returns the tools whose text strangers write, of those that the run has called.
     """
 
     journal: Journal
@@ -122,12 +121,16 @@ class Approving:
     until: Callable[[], float | None]
     elsewhere: Elsewhere | None = None
     applying: Applying | None = None
-    argument_origins: ArgumentOrigins | None = None
+    strangers: Callable[[], frozenset[str]] = frozenset
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
         self._denied: dict[CallKey, tuple[Refusal, RefusedBy]] = {}
         self._series = Series()
+        self.origins: Callable[[], ArgumentOrigins] | None = None
+        """Returns what finds where arguments come from; ``None`` where no program makes calls."""
+        self.author_saw_any: Callable[[], bool] = bool
+        """Returns whether the author of the program that runs has seen what strangers write."""
         self.parking = Parking(self.journal, self.redactor, self._explained, self.elsewhere)
 
     def forget(self) -> None:
@@ -142,24 +145,31 @@ class Approving:
             approval: the rule.
             attempt: the call; ``origins``, ``untrusted`` and ``author_saw`` of it are set.
         """
-        flow, policy = self.argument_origins, approval.policy
-        if flow is None:
+        policy = approval.policy
+        if self.origins is None:
             return
-        of_strangers = not attempt.reads and flow.is_needed
-        if not of_strangers and not getattr(policy, "needs_origins", False):
+        strangers = self.strangers()
+        of_strangers = not attempt.reads and (bool(strangers) or self.author_saw_any())
+        if not of_strangers and not (policy is not None and policy.needs_origins):
             return
         await self._follow(attempt)
         if of_strangers:
-            attempt.untrusted = _untrusted(attempt, flow, policy)
+            attempt.untrusted = _untrusted(attempt, strangers, policy)
         else:
             attempt.author_saw = ()
 
     async def _follow(self, attempt: Attempt) -> None:
         """Find the origins of a call's arguments once; none where no program makes calls."""
-        if attempt.origins is None and self.argument_origins is not None:
-            found = await self.argument_origins.of(attempt)
+        if attempt.origins is None and self.origins is not None:
+            found = await self.origins().of(attempt)
             attempt.origins, attempt.author_saw = found.origins, found.author_saw
-            attempt.strangers = tuple(sorted(self.argument_origins.untrusted))
+            attempt.strangers = tuple(sorted({*self.strangers(), *found.author_saw}))
+
+    def let_ask(self, attempt: Attempt) -> None:
+        """Let whoever reads a call later ask where its arguments came from."""
+        if attempt.origins is None and (origins := self.origins) is not None:
+            asked = attempt.asked()
+            attempt.origins_later = lambda: origins().later(asked)
 
     async def approve(self, approval: Approval, attempt: Attempt) -> CallReply | None:
         """Ask whether to make a call, once for each call; whatever is not a yes is a no.
@@ -417,8 +427,6 @@ class Approving:
         done = tuple(Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments)) for entry in self.writes())
         until = self.until()
         wait_s = None if until is None else max(0.0, until - asyncio.get_running_loop().time())
-        if attempt.origins is None and self.argument_origins is not None:
-            attempt.origins = await self.argument_origins.of(attempt)
         await self._follow(attempt)
         about = {"feeds": feeds, "done": done, "wait_s": wait_s}
         return replace(request, origins=attempt.origins or {}, strangers=attempt.strangers, **about)
@@ -451,16 +459,18 @@ def _request_about(attempt: Attempt) -> ApprovalRequest:
     )
 
 
-def _untrusted(attempt: Attempt, flow: ArgumentOrigins, policy: Policy | None) -> tuple[str, ...]:
-    """Return the targets of a call that have an untrusted origin."""
+def _untrusted(attempt: Attempt, strangers: frozenset[str], policy: Policy | None) -> tuple[str, ...]:
+    """Return the targets of a call that have an untrusted origin: one of these tools, or nobody knows which."""
+    from atc.calls.untrusted import BY_WORDS, untrusted_arguments  # most runs call no such tool
+
     protocol = attempt.granted.protocol
     return untrusted_arguments(
         protocol,
         attempt.origins or {},
-        flow.is_untrusted,
-        unknown_counts=flow.has_answered,
+        strangers.__contains__,
+        unknown_counts=bool(strangers),
         arguments={**dict.fromkeys(attempt.request.unknown), **attempt.arguments},
-        targets=getattr(policy, "targets", lambda of: BY_WORDS)(protocol),
+        targets=BY_WORDS if policy is None else policy.targets(protocol),
     )
 
 

@@ -6,14 +6,13 @@ rule needs it, a person is asked, or text that strangers write may have had a sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from atc._records.origins import CallOrigins
 
 if TYPE_CHECKING:
-    from atc.calls.attempt import Attempt
+    from atc.calls.attempt import AskedAbout, Attempt
 
 
 @dataclass(frozen=True)
@@ -33,29 +32,10 @@ class Found:
 class ArgumentOrigins(Protocol):
     """Says where the arguments of the calls of one run come from."""
 
-    @property
-    def has_answered(self) -> bool:
-        """Return whether a tool whose text strangers write was called in this run, in an earlier task too."""
-        ...
-
-    @property
-    def is_needed(self) -> bool:
-        """Return whether text that strangers write is in this run: such a tool was called, or its author saw some."""
-        ...
-
-    @property
-    def untrusted(self) -> frozenset[str]:
-        """Return the tools whose text strangers write, of those that were called or that the author saw."""
-        ...
-
-    def is_untrusted(self, tool: str) -> bool:
-        """Return whether strangers write what a tool returns."""
-        ...
-
     async def of(self, attempt: Attempt) -> Found:
         """Return where the arguments of a call come from."""
         ...
 
-    def lazily(self, attempt: Attempt) -> Callable[[], CallOrigins]:
-        """Return what finds the same later, should anybody ask."""
+    def later(self, asked: AskedAbout) -> CallOrigins:
+        """Return the same of a call that has ended, without what its run saw."""
         ...

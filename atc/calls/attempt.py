@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from atc._host.redaction import Redactor
 from atc._records.events import CallStarted
@@ -23,6 +23,27 @@ from atc.tools.tool import NextPage, Tool
 _VALUES = {"arguments", "original", "value"}
 KEPT_OF_REFUSED = 4_000
 """Characters of a refused call's arguments."""
+
+
+class AskedAbout(NamedTuple):
+    """A call of whose arguments somebody asks where they came from.
+
+    Attributes:
+        program: the numbers of its stage, and of the program that made it.
+        index, tool, line: of the call.
+        given: the arguments as the program gave them; ``None`` for those that a dry run does not know.
+        sent: as they are sent.
+        repairs: what changed them. ``by_model``: a model did.
+    """
+
+    program: tuple[int, int]
+    index: int
+    tool: str
+    line: int
+    given: Mapping[str, Any]
+    sent: Mapping[str, Any]
+    repairs: Sequence[ArgumentRepair]
+    by_model: bool
 
 
 @dataclass
@@ -164,6 +185,19 @@ class Attempt:
 
     def _flow(self) -> DataFlow | None:
         return data_flow(self.origins or {}, self.untrusted, self.author_saw, self.strangers)
+
+    def asked(self) -> AskedAbout:
+        """Return what its origins are found by."""
+        return AskedAbout(
+            program=(self.stage, self.program),
+            index=self.number,
+            tool=self.tool,
+            line=self.request.line,
+            given={**self.request.arguments, **dict.fromkeys(self.request.unknown)},
+            sent={**self.arguments, **dict.fromkeys(self.request.unknown)},
+            repairs=self.repairs,
+            by_model=bool(self.repaired_for) or any(each.kind == "model" for each in self.repairs),
+        )
 
     def finish(self, reply: CallReply, redactor: Redactor) -> Call:
         """Return the call as the run's result holds it, credentials masked."""

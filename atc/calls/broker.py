@@ -22,7 +22,6 @@ from atc._records.packing import pack
 from atc._records.records import Feed, Replacement, SameCall
 from atc.calls.approval import Approval
 from atc.calls.approving import Approving
-from atc.calls.argument_origins import ArgumentOrigins
 from atc.calls.argument_repairs import STATED, ArgumentRepairs, Repairer
 from atc.calls.at_most_once import refuse_repetition, same_call, still_in_doubt
 from atc.calls.attempt import Attempt, as_json
@@ -38,12 +37,14 @@ from atc.calls.responses import Responses, refuse_too_many
 from atc.calls.sending import CallPolicy, Sender, check_schemas, plan, plan_unknown, refuse_effect
 from atc.errors import CallRefused, ToolError
 from atc.result import Call, Effect
+from atc.schemas.protocol import Protocol as ToolProtocol
 from atc.schemas.protocol import SourceKey
 from atc.schemas.repair import RULES
 from atc.tools.tool import Tool, Toolset
 
 if TYPE_CHECKING:
     from atc.calls.applying import Applying
+    from atc.calls.argument_origins import ArgumentOrigins
 
 __all__ = ["Broker", "CallPolicy", "Stage", "check_schemas"]
 
@@ -73,7 +74,6 @@ class Broker:
         feeds_of: says where the arguments of a call came from, for a person who is asked; ``None``: that is unknown.
         elsewhere: finds an equal call that waits for a yes in another run; ``None``: none is looked for.
         applying: holds the writes to a plan that is applied; ``None`` where none is.
-        argument_origins: says where the arguments of calls come from; ``None`` where no program makes them.
 
     Attributes:
         stages: what a call passes, in order. A stage may change the attempt, refuse it (``CallRefused``) or reply.
@@ -116,7 +116,6 @@ class Broker:
     all_tools: Toolset | None = None
     elsewhere: Elsewhere | None = None
     applying: Applying | None = None
-    argument_origins: ArgumentOrigins | None = None
     planned: list[Attempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -139,7 +138,7 @@ class Broker:
             until=lambda: self.until,
             elsewhere=self.elsewhere,
             applying=self.applying,
-            argument_origins=self.argument_origins,
+            strangers=self.strangers,
         )
         self._sender = Sender(
             clock=self.clock,
@@ -165,6 +164,7 @@ class Broker:
             self._outcome,
         ]
         self._numbers = self.journal.last
+        self._marked: dict[str, tuple[Tool | None, bool]] = {}
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
         self.broken_tools.rename(self.journal)
@@ -174,9 +174,28 @@ class Broker:
         self.all_tools = tools
         self.broken_tools.rename(self.journal)
 
-    def follow(self, origins: ArgumentOrigins) -> None:
-        """Say who finds where the arguments of calls come from."""
-        self.argument_origins = self._approving.argument_origins = origins
+    def follow(self, origins: Callable[[], ArgumentOrigins], author_saw_any: Callable[[], bool] = bool) -> None:
+        """Say who finds where the arguments of calls come from, and whether their author has seen what strangers write.
+
+        Nobody is asked for the first but where it is needed.
+        """
+        self._approving.origins, self._approving.author_saw_any = origins, author_saw_any
+
+    def is_untrusted(self, tool: str) -> bool:
+        """Return whether strangers write what a tool returns: the permissions say so, or its source does."""
+        known = self.tools.get(tool) or (None if self.all_tools is None else self.all_tools.get(tool))
+        if tool not in self._marked or self._marked[tool][0] is not known:
+            protocol = known.protocol if known is not None else ToolProtocol.model_construct(name=tool)
+            policy = self.approval.policy
+            marked = bool(protocol.untrusted) if policy is None else policy.is_untrusted(protocol)
+            self._marked[tool] = known, marked
+        return self._marked[tool][1]
+
+    def strangers(self) -> frozenset[str]:
+        """Return the tools whose text strangers write, of those that the run has called, in earlier tasks too."""
+        called = {(entry.tool, entry.key.source) for entry in self.journal.entries.values()}
+        names = {self.name_now(tool, source) or tool for tool, source in called}
+        return frozenset(filter(self.is_untrusted, names))
 
     def source_of(self, tool: str) -> SourceKey | None:
         """Return what a tool is known by at its source; ``None`` where that is unknown, or not its own alone."""
@@ -598,8 +617,7 @@ class Broker:
             attempt.reply = attempt.fail(attempt.error, self.redactor)
             if self.applying is not None and self.applying.ends(attempt.error):
                 attempt.reply = replace(attempt.reply, ends=True)
-        if self.argument_origins is not None:
-            attempt.origins_later = self.argument_origins.lazily(attempt)
+        self._approving.let_ask(attempt)
         call = attempt.finish(attempt.reply, self.redactor)
         self.calls.append(call)
         self.emit("call_ended", as_json(call))

@@ -74,7 +74,7 @@ class Author:
 
     def __init__(self, run: Run, past: Past | None = None) -> None:
         self._run, self._past = run, Past() if past is None else past
-        self._is_untrusted = run.origins.is_untrusted
+        self._is_untrusted = run.broker.is_untrusted
         self._written: list[Written] = [*self._past.written]
         self._known = {each.source for each in self._written}
         self._heard, self._counted = set[str](), 0

@@ -27,7 +27,6 @@ from atc.errors import UsageError
 from atc.models.images import Images
 from atc.result import Effect, Result
 from atc.run.author import Past
-from atc.run.origins import wanted_later
 from atc.run.preamble import (
     MAX_CALL,
     MAX_CALLS,
@@ -122,7 +121,8 @@ class Upcoming:
             return
         if not self._first:
             policy = broker.approval.policy
-            wanted = wanted_later(tools, getattr(policy, "needs_origins", False))
+            rules = policy is not None and policy.needs_origins
+            wanted = rules or any(protocol.untrusted for protocol in tools.protocols)
             origins = {name: find() for name, find in self.origins.items() if wanted and name in self.inputs}
             broker.begin_request(answered=self.answered, inputs=self.inputs, calls=self.calls, origins=origins)
         broker.reuse_s, broker.reusable = self.reuse_s, tools

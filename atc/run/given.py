@@ -85,7 +85,7 @@ class Given(Strategy):
     async def choose_tools(self, run: Run, stored: StoredRun | None) -> None:
         """Offer the tools that the program names: nothing is searched."""
         run.task = ""  # the run is named by the program's own text, which gives none of its values
-        run.origins.text = "author"
+        run.text = "author"
         if stored is not None:
             run.recovery.restore(stored)
         tools = run.all_tools.only(*await asyncio.to_thread(self._understood, run))  # a program may be long
