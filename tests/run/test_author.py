@@ -11,6 +11,8 @@ import pytest
 
 from atc import Agent, Result, ToolError, Toolset
 from atc._records.origins import Origin
+from atc.calls.argument_repairs import ArgumentRepairs
+from atc.calls.attempt import Attempt
 from atc.models.fake import FakeModel, Scripted
 from atc.programs.origins.program import ProgramOrigins
 from atc.result import Effect
@@ -376,8 +378,14 @@ def test_a_call_without_a_program_is_written_as_it_is_made() -> None:
     assert (result.status, asked) == ("answered", [(), ("read_mail",)])
 
 
-def test_arguments_that_a_model_put_right_were_written_after_it_saw_them() -> None:
+def test_arguments_that_a_model_put_right_were_written_after_it_saw_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = ArgumentRepairs.gate
+
+    async def by_model(self: ArgumentRepairs, attempt: Attempt, *given: Any, **more: Any) -> None:
+        await gate(self, attempt, *given, **more)
+        attempt.repaired_for = "gate"
+
+    monkeypatch.setattr(ArgumentRepairs, "gate", by_model)
     world, asked = World(), list[tuple[str, ...]]()
-    replies = (code(MAIL, "answer = send(to='bob', text=mail)"), '{"to": "eve", "text": "hi"}')
-    result = world.ran(*replies, approve=lambda request: not asked.append(request.author_saw))
-    assert (result.status, world.sent, asked) == ("answered", [("eve", "hi")], [("read_mail",)])
+    world.ran(code(MAIL, f"answer = {SEND}"), approve=lambda request: not asked.append(request.author_saw))
+    assert asked == [("read_mail",)]
