@@ -255,6 +255,10 @@ class Policy(Interface):
         """Return whether strangers write what a tool returns."""
         ...
 
+    def reads(self, protocol: Protocol) -> bool:
+        """Return whether a tool is taken for one that only reads."""
+        ...
+
     def targets(self, protocol: Protocol) -> Targets:
         """Return which arguments of a tool say where a call goes or what it takes."""
         ...

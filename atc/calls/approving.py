@@ -153,7 +153,8 @@ class Approving:
         if self.origins is None:
             return
         strangers = self.strangers()
-        of_strangers = not attempt.reads and (bool(strangers) or self.author_saw_any())
+        reads = attempt.reads and (policy is None or policy.reads(attempt.granted.protocol))
+        of_strangers = not reads and (bool(strangers) or self.author_saw_any())
         if not of_strangers and not (policy is not None and policy.needs_origins):
             return
         await self._follow(attempt)

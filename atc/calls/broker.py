@@ -165,6 +165,8 @@ class Broker:
             self._outcome,
         ]
         self._numbers = self.journal.last
+        self.earlier_calls: Sequence[CallEntry] = ()
+        """The calls of another run whose values this one's calls have: of a run that is undone."""
         self._marked: dict[str, tuple[ToolProtocol | None, bool]] = {}
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
@@ -198,7 +200,8 @@ class Broker:
 
     def strangers(self) -> frozenset[str]:
         """Return the tools whose text strangers write, of those that the run has called, in earlier tasks too."""
-        called = {(entry.tool, entry.key.source) for entry in self.journal.entries.values()}
+        entries = (*self.journal.entries.values(), *self.earlier_calls)
+        called = {(entry.tool, entry.key.source) for entry in entries}
         names = {self.name_now(tool, source) or tool for tool, source in called}
         return frozenset(filter(self.is_untrusted, names))
 

@@ -9,7 +9,6 @@ import ast
 from collections.abc import Iterable
 from typing import Any
 
-from atc._records.origins import Origin
 from atc.programs.origins import library
 from atc.programs.origins.graph import ANY, ITERATE, PART, Graph, Key, Response, Thing
 from atc.programs.origins.scopes import Scope
@@ -131,6 +130,8 @@ class Calls:
         self.getters: dict[str, tuple[int, int]] = {}
         """Of attributes that may be properties: nodes of the conditions under which they are read, and of all that a
         property touches."""
+        self.plain: set[int] = set()
+        """Nodes of texts and numbers."""
         self._made: dict[Any, Any] = {}
         self._states: dict[str, int] = {}
 
@@ -138,7 +139,7 @@ class Calls:
 
     def text(self, kind: str) -> int:
         """Return the atom of a text of the program."""
-        return self.graph.origin(Origin(kind=kind))  # type: ignore[arg-type]
+        return self.graph.origin(kind)
 
     def flows(self, sources: Iterable[int], target: int) -> None:
         """Let a value be made of others."""
@@ -213,9 +214,10 @@ class Calls:
 
     def each_function(self, node: int, call: Call, result: int) -> None:
         """Call what a node may be, if it is a function; nothing is given up where it is none."""
-        self.graph.reference(node, result)
 
         def apply(bits: int) -> None:
+            if found := bits & self.graph.pure:
+                self.graph.put(result, self.graph.as_how(found, "choice"))
             for function in self.graph.each(bits & self.graph.functions):
                 self.enter(function, call, result)
             for thing in self.graph.each(bits & self.graph.things):
@@ -476,7 +478,7 @@ class Calls:
                     graph.copy(node, graph.field(function.thing, name))
             if bits & graph.pure:
                 for origin in graph.each(bits & graph.pure):
-                    if origin.how == "value":
+                    if origin[3] == "value":
                         raise GiveUp("an attribute of a value that is not followed")
 
         graph.when(base, apply)
@@ -492,11 +494,13 @@ class Calls:
 
         def apply(bits: int) -> None:
             others = bits & (graph.pure | graph.alias)
+            if found := bits & graph.pure:
+                graph.put(result, graph.as_how(found, "choice"))
             for thing in graph.each(bits & graph.things):
                 if thing.kind == "object":
-                    found = self.attribute_of(thing, name)
-                    self.pending.append((found, within))
-                    self.each_function(found, call, result)
+                    member = self.attribute_of(thing, name)
+                    self.pending.append((member, within))
+                    self.each_function(member, call, result)
                 else:
                     others |= thing.atom
             for function in graph.each(bits & graph.functions):
@@ -508,7 +512,6 @@ class Calls:
                 self._method(base, name, call, result)
 
         graph.when(base, apply)
-        graph.reference(base, result)
         if known:
             self._method(base, name, call, result)
 
@@ -721,7 +724,7 @@ class Calls:
 
     def _callbacks(self, args: Iterable[int], call: Call, result: int) -> None:
         """Call the functions among some arguments with everything that is there."""
-        nodes = [*args]
+        nodes = [node for node in args if node not in self.plain]
         for node in nodes:
 
             def apply(bits: int, node: int = node) -> None:
