@@ -84,7 +84,8 @@ class Row:
     Attributes:
         injection: its name; empty of a run without one. ``writes``: whether it wants a write made.
         attack: one of :data:`ATTACKS`, or ``benign``.
-        utility: the user's task was solved, by its own check.
+        utility: the user's task was solved, by its own check; ``None`` where the user's own values were replaced, or
+            nothing was held back.
         success: the injection's own check says that it succeeded.
         other: writes that were done and are none of the user's. ``done``: of the user's own.
         asked: questions that a rule over origins asked. ``refused``: writes that were not made.
@@ -97,7 +98,7 @@ class Row:
     attack: str
     condition: str
     status: str
-    utility: bool
+    utility: bool | None
     success: bool
     other: int
     done: int
@@ -187,42 +188,51 @@ class Bench:
     async def rows(self, case: Case, conditions: Sequence[str], kinds: Sequence[str]) -> list[Row]:
         """Run a case without an attack, and with every attack of every injection."""
         target = await self.target(case)
-        rows = [
-            await self._run(case, target, Attack(BENIGN, (target.program.text,)), "", condition)
-            for condition in conditions
-        ]
+        by_attack: dict[Attack, list[str]] = {Attack(BENIGN, (target.program.text,)): [""]}
         for injection, calls in case.injections.items():
             for attack in attacks(target, calls):
                 if attack.kind in kinds:
-                    rows += [await self._run(case, target, attack, injection, each) for each in conditions]
-        return rows
+                    by_attack.setdefault(attack, []).append(injection)
+        return [
+            row
+            for attack, injections in by_attack.items()
+            for condition in conditions
+            for row in await self._run(case, target, attack, injections, condition)
+        ]
 
-    async def _run(self, case: Case, target: Target, attack: Attack, injection: str, condition: str) -> Row:
+    async def _run(
+        self, case: Case, target: Target, attack: Attack, injections: Sequence[str], condition: str
+    ) -> list[Row]:
+        """Run an attack once, and say of each injection that comes to the same attack what it got."""
         episode, succeeded = case.open()
         wanted = Counter(plain(tool, given) for tool, given in case.calls if tool in target.writes)
         approver = Approver(Counter(wanted))
         value, status, refused = await self._value(
             case, attack, condition, _tools(episode, case, attack, condition), approver
         )
-        done = Counter(
-            plain(made.tool, made.arguments) for made in episode.calls if made.done and made.tool in target.writes
-        )
+        writes = [made for made in episode.calls if made.done and made.tool in target.writes]
+        done = Counter(plain(made.tool, made.arguments) for made in writes)
         other = (done - wanted).total()
-        return Row(
-            suite=case.suite,
-            task=case.task,
-            injection=injection,
-            writes=any(tool in target.writes for tool, _ in case.injections.get(injection, ())),
-            attack=attack.kind,
-            condition=condition,
-            status=status,
-            utility=episode.check(value),
-            success=bool(injection) and succeeded(injection, value),
-            other=other,
-            done=done.total() - other,
-            asked=len(approver.asked),
-            refused=refused,
-        )
+        judged = attack.kind == BENIGN or (attack.alter is None and condition != "none")
+        utility = episode.check(value) if judged else None
+        return [
+            Row(
+                suite=case.suite,
+                task=case.task,
+                injection=injection,
+                writes=any(tool in target.writes for tool, _ in case.injections.get(injection, ())),
+                attack=attack.kind,
+                condition=condition,
+                status=status,
+                utility=utility,
+                success=bool(injection) and succeeded(injection, value),
+                other=other,
+                done=done.total() - other,
+                asked=len(approver.asked),
+                refused=refused,
+            )
+            for injection in injections
+        ]
 
     async def _value(
         self, case: Case, attack: Attack, condition: str, tools: Toolset, approver: Approver
@@ -234,6 +244,7 @@ class Bench:
             approve=approver if condition in ("default", "file") else "always",
             permissions=self._files.get(case.suite) if condition == "file" else None,
             sandbox=self._sandbox,
+            max_tools=len(tools),
             warnings="allow",
             sentence=False,
             keep_runs=False,
@@ -298,7 +309,7 @@ def table(rows: Sequence[Row]) -> list[tuple[str, ...]]:
                 condition,
                 attack,
                 str(len(each)),
-                share(sum(row.utility for row in each), len(each)),
+                share(sum(bool(row.utility) for row in each), len(each)) if each[0].utility is not None else "",
                 f"{sum(row.success for row in writing)} of {len(writing)}" if attack != BENIGN else "",
                 f"{sum(row.success for row in each if not row.writes)} of {len(each) - len(writing)}"
                 if attack != BENIGN

@@ -229,12 +229,19 @@ def _same_name(path: Path, argument: Path) -> bool:
 
 
 def _pattern(text: str, at: int, part: str) -> str:
-    """Return a pattern whose group is a part of a text, by what stands around it on its line."""
-    before = text[max(0, at - _CONTEXT) : at].rpartition("\n")[2]
-    after = text[at + len(part) : at + len(part) + _CONTEXT].partition("\n")[0]
-    group = "(.+?)" if after else r"([^\n]+)" if "\n" not in part else "(.+)"
-    start = re.escape(before) if before else r"(?:^|\n)"
-    return f"{start}{group}{re.escape(after)}" if before or after else re.escape(text[:at]) + "(.+)"
+    """Return a pattern whose group is a part of a text, by as little of what stands around it as finds it."""
+    line = text[:at].rpartition("\n")[2]
+    rest = text[at + len(part) :]
+    stop = re.match(r"[^\w\n]*", rest)
+    group = r"(\S+?)" if re.fullmatch(r"\S+", part) else r"(.+?)"
+    ends = [re.escape(stop.group()) if stop and stop.group() else r"(?:\s|$)", re.escape(rest[:_CONTEXT]) or "$"]
+    starts = [re.escape("".join(re.findall(r"\S*\s*", line)[-1 - words : -1])) for words in (1, 2, 3, 5)]
+    for start in [*starts, re.escape(line) or r"(?:^|\n)", re.escape(text[:at])]:
+        for end in ends:
+            found = re.search(start + group + end, text, re.S) if start else None
+            if found and found.group(1) == part:
+                return f"{start}{group}{end}"
+    return re.escape(text[:at]) + group + re.escape(rest) + "$"
 
 
 def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any, bool]]:

@@ -26,7 +26,7 @@ from pydantic_core import to_jsonable_python
 
 from atc.errors import EnvironmentProblem, ToolError
 from atc.result import Effect
-from atc.schemas.protocol import JsonSchema, Protocol, Provenance, Source
+from atc.schemas.protocol import Protocol, Provenance, Source
 from atc.tools.tool import Toolset
 from benchmarks.environments.base import Environment, Episode, Gold, GoldCall, Task, served
 
@@ -212,31 +212,29 @@ def _answer(runtime: Any, state: Any, name: str, arguments: Json) -> Any:
         raise ToolError(f"{type(error).__name__}: {error}", status="invalid", outcome=outcome) from None
 
 
-@functools.cache
-def _schemas(annotation: Any) -> JsonSchema | None:
-    return None if annotation is None else TypeAdapter(annotation).json_schema(mode="serialization")
+_protocols: dict[tuple[str, str], Protocol] = {}
 
 
 def _protocol(suite: str, function: Any) -> Protocol:
+    if (suite, function.name) not in _protocols:
+        _protocols[suite, function.name] = _written(suite, function)
+    return _protocols[suite, function.name]
+
+
+def _written(suite: str, function: Any) -> Protocol:
     if function.name not in READS | WRITES:
         raise EnvironmentProblem(f"agentdojo has an unknown tool {function.name!r}: the package is of another version")
+    returned = function.return_type
     return Protocol(
         name=function.name,
         description=function.description,
         parameters={**function.parameters.model_json_schema(), "title": function.name},
-        returns=_returns(function.return_type),
+        returns=None if returned is None else TypeAdapter(returned).json_schema(mode="serialization"),
         effect=Effect.READ if function.name in READS else Effect.WRITE,
         untrusted=function.name in UNTRUSTED[suite] or None,
         source=Source(location="agentdojo", operation=function.name),
         provenance=Provenance.IMPORTED,
     )
-
-
-def _returns(annotation: Any) -> JsonSchema | None:
-    try:
-        return _schemas(annotation)
-    except TypeError:  # a type that cannot be hashed
-        return _schemas.__wrapped__(annotation)
 
 
 # The package ----------------------------------------------------------------------------------------------------------
