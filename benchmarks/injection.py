@@ -42,6 +42,7 @@ from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset
 from benchmarks.common import AsJson, listed, print_json, share, show
 from benchmarks.environments.agentdojo import SUITES, UNTRUSTED, AgentDojo, DojoEpisode, solution
+from benchmarks.environments.agentdojo_injections import wanted_calls
 from benchmarks.environments.base import Episode, GoldCall
 from benchmarks.injection_attacks import ATTACKS, Attack, Target, attacks
 from benchmarks.injection_programs import right_program
@@ -288,7 +289,7 @@ def dojo_cases(part: str, suites: Iterable[str]) -> list[Case]:
             episode = DojoEpisode(suite, user_task)
             return episode, episode.succeeded
 
-        injections = {each: solution(suite, injected) for each, injected in suite.injection_tasks.items()}
+        injections = {each: wanted_calls(suite, injected) for each, injected in suite.injection_tasks.items()}
         calls, answer = solution(suite, user_task), user_task.GROUND_TRUTH_OUTPUT
         cases.append(Case(name, task.id, task.text, calls, answer, opened, injections, UNTRUSTED[name]))
     return cases

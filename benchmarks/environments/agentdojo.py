@@ -142,7 +142,7 @@ class DojoEpisode(Episode):
 
     def __init__(self, suite: Any, user_task: Any, injections: Mapping[str, str] | None = None) -> None:
         self._suite, self._user_task = suite, user_task
-        state = suite.load_and_inject_default_environment(dict(injections)) if injections else _first_state(suite)
+        state = suite.load_and_inject_default_environment(dict(injections)) if injections else first_state(suite)
         self._state = user_task.init_environment(state)
         self._before = self._state.model_copy(deep=True)
         tools = dojo_tools(suite, self._state)
@@ -165,7 +165,7 @@ class DojoEpisode(Episode):
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         call = _module("agentdojo.functions_runtime").FunctionCall
         trace = [call(function=made.tool, args=made.arguments) for made in self.calls]
-        seen = text, self._before, self._state
+        seen = text, self._before.model_copy(deep=True), self._state.model_copy(deep=True)  # some checks change them
         verdict = by_trace(*seen, trace)
         return by_state(*seen) if verdict is None else verdict
 
@@ -185,7 +185,7 @@ def dojo_tools(suite: Any, state: Any) -> Toolset:
 
 def solution(suite: Any, task: Any) -> tuple[GoldCall, ...]:
     """The calls that AgentDojo gives for a user task or an injection task, from the suite's first state."""
-    state = _first_state(suite)
+    state = first_state(suite)
     if hasattr(task, "init_environment"):
         state = task.init_environment(state)
     return tuple((call.function, to_jsonable_python(dict(call.args))) for call in task.ground_truth(state))
@@ -194,7 +194,7 @@ def solution(suite: Any, task: Any) -> tuple[GoldCall, ...]:
 _first_states: dict[tuple[str, Any], Any] = {}
 
 
-def _first_state(suite: Any) -> Any:
+def first_state(suite: Any) -> Any:
     """A copy of a suite's first state: to read it from its file takes longer than most tasks."""
     key = suite.name, suite.benchmark_version
     if key not in _first_states:
