@@ -23,6 +23,7 @@ from atc.calls.approval import (
     Asker,
     Judgement,
     Parked,
+    Policy,
     Refusal,
     Verdicts,
     ask_at_terminal,
@@ -43,10 +44,8 @@ from atc.wording import plans
 
 if TYPE_CHECKING:
     from atc.calls.applying import Applying
+    from atc.calls.argument_origins import ArgumentOrigins
 
-AFTER_LOOK = "it was written after a `look` at values, and no program before that makes the same call"
-"""The warning of a call that such values may have led to. Where nobody can be asked about it, the call is denied."""
-_ALLOW_WARNINGS = 'nobody could be asked about it: approve it at a terminal or by a function, or set warnings="allow"'
 _STOPPED = Refusal("the user said no to this call and to all that need a yes", by_user=True)
 _NO_WAIT = (
     "it has to wait for a yes, and neither the applying of a plan waits nor a conversation that is not kept: give it a "
@@ -107,6 +106,7 @@ class Approving:
         until: returns the event loop's time at which the run's own time is used up; ``None``: never.
         elsewhere: finds an equal call that waits in another run; ``None``: none is looked for.
         applying: has the one yes to the plan that is applied; ``None`` where none is.
+        strangers: returns the tools whose text strangers write, of those that the run has called.
     """
 
     journal: Journal
@@ -121,17 +121,55 @@ class Approving:
     until: Callable[[], float | None]
     elsewhere: Elsewhere | None = None
     applying: Applying | None = None
+    strangers: Callable[[], frozenset[str]] = frozenset
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
         self._denied: dict[CallKey, tuple[Refusal, RefusedBy]] = {}
         self._series = Series()
+        self.origins: Callable[[], ArgumentOrigins] | None = None
+        """Returns what finds where arguments come from; ``None`` where no program makes calls."""
+        self.author_saw_any: Callable[[], bool] = bool
+        """Returns whether the author of the program that runs has seen what strangers write."""
         self.parking = Parking(self.journal, self.redactor, self._explained, self.elsewhere)
 
     def forget(self) -> None:
         """Ask anew about what was denied: the user asks for something new."""
         self._denied.clear()
         self._series = Series()
+
+    async def find_origins(self, approval: Approval, attempt: Attempt) -> None:
+        """Find out where the arguments of a call come from, where a rule needs it, or text of strangers is in the run.
+
+        Args:
+            approval: the rule.
+            attempt: the call; ``origins``, ``untrusted`` and ``author_saw`` of it are set.
+        """
+        policy = approval.policy
+        if self.origins is None:
+            return
+        strangers = self.strangers()
+        of_strangers = not attempt.reads and (bool(strangers) or self.author_saw_any())
+        if not of_strangers and not (policy is not None and policy.needs_origins):
+            return
+        await self._follow(attempt)
+        if of_strangers:
+            attempt.untrusted = _untrusted(attempt, strangers, policy)
+        else:
+            attempt.author_saw = ()
+
+    async def _follow(self, attempt: Attempt) -> None:
+        """Find the origins of a call's arguments once; none where no program makes calls."""
+        if attempt.origins is None and self.origins is not None:
+            found = await self.origins().of(attempt)
+            attempt.origins, attempt.author_saw = found.origins, found.author_saw
+            attempt.strangers = tuple(sorted({*self.strangers(), *found.author_saw}))
+
+    def let_ask(self, attempt: Attempt) -> None:
+        """Let whoever reads a call later ask where its arguments came from."""
+        if attempt.origins is None and (origins := self.origins) is not None:
+            asked = attempt.asked()
+            attempt.origins_later = lambda: origins().later(asked)
 
     async def approve(self, approval: Approval, attempt: Attempt) -> CallReply | None:
         """Ask whether to make a call, once for each call; whatever is not a yes is a no.
@@ -223,10 +261,8 @@ class Approving:
                     await self._decide(approval, request, attempt)
                 else:
                     await self._as_decided(approval, request, attempt, decision)
-            except CallRefused as refused:
+            except CallRefused:
                 attempt.refused_by = attempt.refused_by or "nobody"
-                if refused.status == "warned" and AFTER_LOOK in attempt.warnings:
-                    raise _not_approved(f"{refused.message}; {_ALLOW_WARNINGS}") from None
                 raise
             attempt.yes = (
                 parked.number if parked is not None else 0
@@ -330,6 +366,8 @@ class Approving:
             raise _not_approved(f"{did}{'' if request.waits else ' before'}, and nobody could be asked about that")
         if verdict == "denied" and instead_of:
             raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
+        if verdict == "denied" and request.of_strangers and approval.approve == "always":
+            raise _not_approved(_not_asked(request))
         if verdict == "denied":
             raise _not_approved("calls with effects are not approved in this run")
         if verdict == "warned":
@@ -389,7 +427,9 @@ class Approving:
         done = tuple(Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments)) for entry in self.writes())
         until = self.until()
         wait_s = None if until is None else max(0.0, until - asyncio.get_running_loop().time())
-        return replace(request, feeds=feeds, done=done, wait_s=wait_s)
+        await self._follow(attempt)
+        about = {"feeds": feeds, "done": done, "wait_s": wait_s}
+        return replace(request, origins=attempt.origins or {}, strangers=attempt.strangers, **about)
 
     def _emit_asked(self, attempt: Attempt, request: ApprovalRequest) -> None:
         asked: ApprovalAsked = {
@@ -399,6 +439,8 @@ class Approving:
             "feeds": [feed.model_dump(mode="json") for feed in request.feeds],
             "wait_s": request.wait_s,
         }
+        if (flow := request.data_flow) is not None:
+            asked["data_flow"] = flow.model_dump(mode="json")
         self.emit("approval_asked", self.redactor.value(asked))
 
 
@@ -410,7 +452,44 @@ def _request_about(attempt: Attempt) -> ApprovalRequest:
         effect=attempt.effect,
         description=protocol.description,
         protocol=protocol,
+        origins=attempt.origins or {},
+        untrusted=attempt.untrusted,
+        author_saw=attempt.author_saw,
+        strangers=attempt.strangers,
     )
+
+
+def _untrusted(attempt: Attempt, strangers: frozenset[str], policy: Policy | None) -> tuple[str, ...]:
+    """Return the targets of a call that have an untrusted origin: one of these tools, or nobody knows which."""
+    from atc.calls.untrusted import BY_WORDS, untrusted_arguments  # most runs call no such tool
+
+    protocol = attempt.granted.protocol
+    return untrusted_arguments(
+        protocol,
+        attempt.origins or {},
+        strangers.__contains__,
+        unknown_counts=bool(strangers),
+        arguments={**dict.fromkeys(attempt.request.unknown), **attempt.arguments},
+        targets=BY_WORDS if policy is None else policy.targets(protocol),
+    )
+
+
+def _not_asked(request: ApprovalRequest) -> str:
+    """Say why a call is not made unasked that strangers' text may have had a say in, and what would allow it."""
+    from atc.calls.permissions.facts import Who
+    from atc.calls.permissions.permissions import Permissions, suspicion, to_allow
+
+    rules = Permissions.default()
+    assert request.protocol is not None
+    decision = rules.decide(
+        Who(),
+        request.protocol,
+        request.arguments,
+        request.origins,
+        untrusted=request.untrusted,
+        author_saw=request.author_saw,
+    )
+    return f"{suspicion(request, decision)}, and nobody could be asked about that{to_allow(decision, rules)}"
 
 
 def _not_approved(message: str) -> CallRefused:

@@ -18,8 +18,9 @@ from atc.calls.permissions import Decision, Permissions, Rule, Who
 from atc.calls.permissions.agent_permissions import permissions_file, permissions_named, user_path
 from atc.calls.permissions.audit import AuditRecord, Verdict, read_audit
 from atc.calls.permissions.conditions import shown
+from atc.calls.permissions.lines import quoted
 from atc.calls.permissions.patterns import may_name, surely_names
-from atc.calls.permissions.permissions import decided_by, quoted
+from atc.calls.permissions.permissions import decided_by
 from atc.cli import options
 from atc.cli.console import DENIED, clean, err, guarded, out, print_json, print_table, short
 from atc.errors import UsageError

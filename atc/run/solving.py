@@ -117,6 +117,7 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
             feeds=feeds.of(call),
             notes=call.notes,
             warnings=warned.get(call.index, ()),
+            data_flow=call.data_flow,
         )
         for call in planned
     )

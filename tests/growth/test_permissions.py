@@ -17,6 +17,7 @@ from atc.calls.permissions.audit import AuditLog, read_audit
 from atc.calls.permissions.conditions import condition_of, may_equal, spellings
 from atc.calls.permissions.document import MAX_RULES
 from atc.calls.permissions.guard import Limiter, Limiters
+from atc.calls.permissions.lines import allowing, quoted
 from atc.calls.permissions.patterns import (
     MAX_JUDGED,
     Reader,
@@ -26,7 +27,6 @@ from atc.calls.permissions.patterns import (
     patterns_of,
     reading_of,
 )
-from atc.calls.permissions.permissions import allowing, quoted
 from atc.result import Effect
 from atc.schemas.protocol import Protocol, Source
 from atc.schemas.telltales import disguised_telltale

@@ -1,0 +1,241 @@
+"""Finds where the arguments of one run's calls come from: what its programs say, and what the run saw.
+
+A program is followed once, in a thread, and only if somebody asks (:mod:`atc.programs.origins`). The run adds to what
+was found, and never takes away: to a literal that stands in what strangers wrote, where it stands; to the literals of
+a program whose author had seen such text, the tools that it had it from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from atc._records.origins import UNKNOWN, CallOrigins, Origin, OriginKind, Origins
+from atc.calls.argument_origins import Found
+from atc.calls.attempt import AskedAbout, Attempt
+from atc.schemas.protocol import Protocol as ToolProtocol
+from atc.schemas.protocol import original_arguments
+
+if TYPE_CHECKING:
+    from atc.programs.origins.program import ProgramOrigins
+    from atc.result import Call
+    from atc.run.run import BegunProgram, InputOrigins, Run
+
+LOOK = "look"
+LITERAL, AUTHOR = frozenset({Origin(kind="literal")}), frozenset({Origin(kind="author")})
+MAX_READ = 2_000_000
+"""Characters of responses that one call's literals are looked for in."""
+_OWN_TEXT = frozenset({"literal", "author"})
+
+
+class FollowedProgram:
+    """Follows one program as it ran, as soon as somebody asks.
+
+    Args:
+        source: its text; empty where calls are made without a program: nothing is known of them.
+        tools: the names of all that it may call.
+        inputs: the origins of the variables that it was given.
+        names: of these variables.
+        task: in the user's words.
+        text: what its other literals are.
+    """
+
+    def __init__(
+        self,
+        source: str = "",
+        tools: Collection[str] = (),
+        inputs: InputOrigins = dict,
+        names: Collection[str] = (),
+        task: str = "",
+        text: OriginKind = "literal",
+    ) -> None:
+        self.source = source
+        self._tools, self._inputs, self._names, self._task, self._text = tools, inputs, names, task, text
+        self._lock = threading.Lock()
+        self._followed: ProgramOrigins | None = None
+
+    def of_call(self, tool: str, line: int, arguments: Collection[str]) -> CallOrigins:
+        """Return the origins of a call's arguments, by the names that the program gives them."""
+        if not self.source:
+            return dict.fromkeys(arguments, UNKNOWN)
+        with self._lock:
+            found = self._program.of_call(tool, line, arguments)
+        return {**dict.fromkeys(arguments, UNKNOWN), **found}
+
+    def of_variable(self, name: str) -> Origins:
+        """Return the origins of what a variable of the program holds when it ends."""
+        if not self.source:
+            return UNKNOWN
+        with self._lock:
+            return self._program.of_variable(name)
+
+    @property
+    def _program(self) -> ProgramOrigins:
+        if self._followed is None:
+            from atc.programs.origins.program import ProgramOrigins
+            from atc.programs.program import Program
+
+            given = self._inputs()
+            inputs = {name: given.get(name, UNKNOWN) for name in self._names}
+            self._followed = ProgramOrigins(
+                Program(self.source), self._tools, inputs=inputs, task=self._task, text=self._text
+            )
+        return self._followed
+
+
+class RunOrigins:
+    """Finds the origins of the arguments of one run's calls (:class:`atc.calls.argument_origins.ArgumentOrigins`).
+
+    A call that no program makes (:meth:`Run.call`, an inverse of ``undo``) has ``unknown`` ones: nobody said where its
+    arguments come from. A read that settles a call in doubt does not come here: it is made outside of its run.
+
+    Args:
+        run: the run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._programs: dict[tuple[int, int], FollowedProgram] = {}
+
+    # -- the programs of the run ---------------------------------------------------------------------------------------
+
+    def program(self, number: tuple[int, int]) -> FollowedProgram:
+        """Return a program of the run, by the numbers of its stage and its own; it is followed once."""
+        if number not in self._programs:
+            begun = self._run.begun.get(number)
+            self._programs[number] = FollowedProgram() if begun is None else _followed(begun)
+        return self._programs[number]
+
+    @property
+    def last(self) -> FollowedProgram:
+        """Return the program that ran last."""
+        return self.program((self._run.broker.journal.stage, self._run.broker.journal.attempt))
+
+    async def looked(self, values: Mapping[str, Any]) -> InputOrigins:
+        """Return the origins of what the next program is given after one that looked at these values.
+
+        They are those that the arguments of its ``look`` had, and of what it had itself. They are found at once where
+        a rule may ask for them, so that the journal has them.
+        """
+        program, before, names = self.last, self._run.input_origins, [*values]
+        line = next((call.line for call in reversed(self._run.last_calls) if {*names} == {*call.arguments}), 0)
+
+        @cache
+        def found() -> Mapping[str, Origins]:
+            return {**before(), **program.of_call(LOOK, line, names)}
+
+        if self._run.wants_origins:
+            await asyncio.to_thread(found)
+        return found
+
+    def answer(self) -> Callable[[], Origins]:
+        """Return what finds the origins of the answer of the program that ran last."""
+        program = self.last
+        return cache(lambda: program.of_variable("answer"))
+
+    # -- one call ------------------------------------------------------------------------------------------------------
+
+    async def of(self, attempt: Attempt) -> Found:
+        """Return where the arguments of a call come from, as they are sent."""
+        asked, strangers, author = attempt.asked(), self._run.broker.strangers(), self._run.author
+        calls = [call for call in self._run.calls if call.succeeded and call.tool in strangers]
+
+        def found() -> Found:  # a program and the answers that it had may be long
+            origins = _seen(self.later(asked), asked, calls)
+            saw = () if author is None else author.saw(attempt, origins)
+            return Found(with_author(origins, saw), saw)
+
+        return await asyncio.to_thread(found)
+
+    def later(self, asked: AskedAbout) -> CallOrigins:
+        """Return the same of a call that has ended, without what its run saw."""
+        tool = self._run.broker.tools.get(asked.tool)
+        protocol = None if tool is None else tool.protocol
+        try:
+            found = self.program(asked.program).of_call(asked.tool, asked.line, [*asked.given])
+            return _repaired(_under_protocol(found, asked, protocol), asked, protocol)
+        except Exception:  # whatever a program makes of it: nobody knows then
+            return dict.fromkeys(asked.sent, UNKNOWN)
+
+
+def _followed(begun: BegunProgram) -> FollowedProgram:
+    inputs = begun.inputs
+    if begun.text == "author":  # a client's model gave them as it gave the program
+        given = dict.fromkeys(begun.names, AUTHOR)
+        inputs = lambda: given  # noqa: E731
+    return FollowedProgram(begun.source, begun.tools, inputs, begun.names, begun.task, begun.text)
+
+
+def _under_protocol(found: CallOrigins, asked: AskedAbout, protocol: ToolProtocol | None) -> dict[str, Origins]:
+    """Return origins by the names that the tool knows, of those that the program gives the arguments."""
+    if protocol is None:
+        return dict(found)
+    names = {given: known for known, given in original_arguments(protocol, {n: n for n in asked.given}).items()}
+
+    def renamed(path: str) -> str:
+        head, dot, rest = path.partition(".")
+        return names.get(path) or f"{names.get(head, head)}{dot}{rest}"
+
+    return {renamed(path): origins for path, origins in found.items()}
+
+
+def _repaired(found: dict[str, Origins], asked: AskedAbout, protocol: ToolProtocol | None) -> dict[str, Origins]:
+    """Return the origins of the arguments that are sent, of those that the program gave.
+
+    A repair by rule makes an argument of what the program gave: of that argument, or of whatever it gave. What a model
+    gave in its place can have any origin.
+    """
+    if not asked.repairs and asked.sent.keys() <= found.keys():
+        return found
+    given = asked.given if protocol is None else original_arguments(protocol, dict(asked.given))
+    everything: Origins = frozenset().union(*found.values())
+    respelt = {str(each.name): each.path[0] for each in asked.repairs if each.kind == "respelt" and len(each.path) == 1}
+    defaults = {each.path[0] for each in asked.repairs if each.kind == "default" and len(each.path) == 1}
+    made: dict[str, Origins] = {}
+    for name, value in asked.sent.items():
+        if name in given and name in found and _is_same(given[name], value):
+            made |= {path: of for path, of in found.items() if path == name or path.startswith(f"{name}.")}
+        elif asked.by_model:
+            made[name] = UNKNOWN | everything
+        elif name in found:
+            made[name] = found[name]
+        elif respelt.get(name) in found:
+            made[name] = found[str(respelt[name])]
+        else:
+            made[name] = everything | (LITERAL if name in defaults else frozenset()) or UNKNOWN
+    return made
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
+
+
+def _seen(found: CallOrigins, asked: AskedAbout, calls: Iterable[Call]) -> CallOrigins:
+    """Add to each argument that is the program's own text alone where it stands in what strangers wrote before."""
+    own = [name for name, of in found.items() if name in asked.sent and {each.kind for each in of} <= _OWN_TEXT]
+    before = [call for call in calls if call.index < asked.index] if own else []
+    if not before:
+        return found
+    from atc.programs.feeds import distinct, leaves
+
+    made, left = dict(found), MAX_READ
+    for name in own:
+        texts = {text for text, _ in leaves(asked.sent[name]) if distinct(text)}
+        for call in before:
+            for text, path in leaves(call.value) if texts else ():
+                left -= (len(text) + 1) * len(texts)
+                if left < 0:
+                    return made
+                if any(each in text for each in texts):
+                    keys = tuple(step for step in path if isinstance(step, str))
+                    made[name] |= {Origin(kind="tool", tool=call.tool, path=keys)}
+    return made
+
+
+def with_author(origins: CallOrigins, saw: Collection[str]) -> CallOrigins:
+    """Return the origins of a call's arguments, with what its author had seen before it wrote them."""
+    seen = frozenset(Origin(kind="tool", tool=tool, how="author") for tool in saw)
+    return {name: of if all(each.kind == "tool" for each in of) else of | seen for name, of in origins.items()}
