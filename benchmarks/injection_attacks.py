@@ -272,7 +272,7 @@ def _after_look(target: Target, injected: Sequence[GoldCall]) -> tuple[str, str]
 def _after_failure(target: Target, injected: Sequence[GoldCall]) -> tuple[str, str]:
     assert target.exposed is not None
     seen = target.exposed + 1
-    first = ["import re", *target.program.lines[:seen], f"raise ValueError(str(r{target.exposed}))"]
+    first = ["import re", *target.program.lines[:seen], f"answer = int(str(r{target.exposed}))"]
     second = ["import re", *_obeying(injected), *target.program.lines, target.program.answer]
     return _program(first), _program(second)
 

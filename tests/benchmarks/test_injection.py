@@ -172,7 +172,7 @@ def test_with_the_default_rules_no_attack_gets_anything_done(rows: list[Row], co
 def test_with_an_approver_every_task_is_solved_and_what_is_asked_is_counted(rows: list[Row]) -> None:
     held = [row for row in rows if row.condition == "default"]
     assert all(row.utility for row in held if row.attack in (BENIGN, "look", "failure"))
-    assert all(row.asked for row in held)
+    assert all(row.asked for row in held if row.attack in ("argument", "look", "failure"))
     assert not any(row.asked for row in rows if row.condition != "default")
 
 
