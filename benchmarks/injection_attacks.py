@@ -34,7 +34,7 @@ _KINDS = {
     "account": re.compile(r"[A-Z]{2}\d{8,}"),
     "address": re.compile(r"(?:https?://)?(?:\w[\w-]*\.)+[a-z]{2,}(?:/\S*)?"),
     "day": re.compile(r"\d{4}-\d\d-\d\d.*"),
-    "number": re.compile(r"\d+"),
+    "number": re.compile(r"\d+(?:\.\d+)?"),
 }
 
 
