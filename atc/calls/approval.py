@@ -289,9 +289,17 @@ def question_of(request: ApprovalRequest) -> tuple[str, dict[str, Any], tuple[st
     elif request.same_as is not None:
         again = f", {wording.same_call(request.same_as)}"
     heading = f"allow {question.visible_name(request.tool)}{instead}{again}? effect: {request.effect.value}"
-    origins = plans.origins(request.feeds, request.arguments)
-    about = question.About(origins, [wording.call(each) for each in request.done], request.wait_s)
-    return heading, request.arguments, request.warnings, about
+    from atc.wording.origins import careful, untrusted_first
+
+    flow = request.data_flow
+    arguments = untrusted_first(request.arguments, flow)
+    about = question.About(
+        origins=plans.origins(request.feeds, arguments, flow),
+        careful=careful(flow),
+        done=[wording.call(each) for each in request.done],
+        wait_s=request.wait_s,
+    )
+    return heading, arguments, request.warnings, about
 
 
 @dataclass(frozen=True)

@@ -428,19 +428,19 @@ class Approving:
         until = self.until()
         wait_s = None if until is None else max(0.0, until - asyncio.get_running_loop().time())
         await self._follow(attempt)
-        about = {"feeds": feeds, "done": done, "wait_s": wait_s}
-        return replace(request, origins=attempt.origins or {}, strangers=attempt.strangers, **about)
+        origins, strangers = attempt.origins or {}, attempt.strangers
+        return replace(request, feeds=feeds, done=done, wait_s=wait_s, origins=origins, strangers=strangers)
 
     def _emit_asked(self, attempt: Attempt, request: ApprovalRequest) -> None:
+        flow = request.data_flow
         asked: ApprovalAsked = {
             **attempt.started(pack(self.redactor.value(attempt.arguments))),
             "warnings": list(request.warnings),
             "instead_of": list(request.instead_of),
             "feeds": [feed.model_dump(mode="json") for feed in request.feeds],
             "wait_s": request.wait_s,
+            "data_flow": {} if flow is None else flow.model_dump(mode="json"),
         }
-        if (flow := request.data_flow) is not None:
-            asked["data_flow"] = flow.model_dump(mode="json")
         self.emit("approval_asked", self.redactor.value(asked))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from atc._host.redaction import Redactor
 from atc._records.events import CallStarted
@@ -25,7 +25,8 @@ KEPT_OF_REFUSED = 4_000
 """Characters of a refused call's arguments."""
 
 
-class AskedAbout(NamedTuple):
+@dataclass(frozen=True)
+class AskedAbout:
     """A call of whose arguments somebody asks where they came from.
 
     Attributes:

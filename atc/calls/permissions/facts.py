@@ -183,9 +183,14 @@ class Decision:
     suspect: tuple[Suspicion, ...] = ()
 
     @property
+    def asks(self) -> Verdict:
+        """Return what becomes of the call: one that is suspect is asked about, though a rule allows it."""
+        return "ask" if self.suspect and self.verdict == "allow" else self.verdict
+
+    @property
     def parks(self) -> bool:
         """Return whether it says that the call waits, of itself and without anything odd about the call."""
-        return self.verdict == "ask" and self.waits
+        return self.asks == "ask" and self.waits
 
 
 @dataclass(frozen=True)

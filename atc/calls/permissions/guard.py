@@ -344,6 +344,7 @@ class Guard:
             who=request.decided_by if parked is None else parked.who,
             call=0 if parked is None else parked.call,
             why="" if parked is None else parked.why,
+            flow=request.data_flow,
         )
 
 

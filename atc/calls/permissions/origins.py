@@ -50,9 +50,12 @@ class ToolPattern:
         named = self.tools.may_fit(origin.tool) or (protocol is not None and may_name(self.tools, protocol))
         if not named:
             return False
-        if any("." in key for key in origin.path):  # a key may be what a service reads as several
-            return True
-        return all(step.may_fit(key) for step, key in zip(self.path, origin.path, strict=False))
+        for step, key in zip(self.path, origin.path, strict=False):
+            if "." in key:  # it may be read as several
+                return True
+            if not step.may_fit(key):
+                return False
+        return True
 
 
 @dataclass(frozen=True)
