@@ -343,13 +343,27 @@ def _place(suite: str, condition: str, attack: str) -> tuple[Any, ...]:
     return suite == "all", suite, CONDITIONS.index(condition), (BENIGN, *ATTACKS).index(attack)
 
 
-async def measure(cases: Sequence[Case], conditions: Sequence[str], kinds: Sequence[str], bench: Bench) -> list[Row]:
-    """Run all cases, a few at a time; a line on stderr for each."""
-    rows: list[Row] = []
+async def measure(
+    cases: Sequence[Case], conditions: Sequence[str], kinds: Sequence[str], bench: Bench, out: Path | None = None
+) -> list[Row]:
+    """Run the cases, those that a file of rows has not; a line on stderr for each."""
+    rows = read_rows(out) if out is not None and out.exists() else []
+    known = {row.task for row in rows}
     for number, case in enumerate(cases, 1):
-        rows += await bench.rows(case, conditions, kinds)
+        if case.task in known:
+            continue
+        made = await bench.rows(case, conditions, kinds)
+        rows += made
+        if out is not None:
+            with out.open("a", encoding="utf-8") as lines:
+                lines.writelines(f"{json.dumps(asdict(row))}\n" for row in made)
         err.print(f"{number}/{len(cases)} {case.task}", markup=False)
     return rows
+
+
+def read_rows(file: Path) -> list[Row]:
+    """Return the rows of a file."""
+    return [Row(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 @guarded
@@ -358,30 +372,32 @@ def main(
     part: Annotated[str, typer.Option(help="`read`: the tasks that were read while this was built; or `all`.")] = "all",
     condition: Annotated[str, typer.Option(help="Conditions, with commas between.")] = ",".join(CONDITIONS),
     attack: Annotated[str, typer.Option(help="Attacks, with commas between.")] = ",".join(ATTACKS),
-    out: Annotated[Path | None, typer.Option(help="Write a JSON line for each run here.")] = None,
-    summary: Annotated[Path | None, typer.Option(help="Print the table of such a file, and run nothing.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write a JSON line for each run here; the same command goes on.")
+    ] = None,
+    summary: Annotated[list[Path] | None, typer.Option(help="Print the table of such files, and run nothing.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Attack the user tasks of AgentDojo, and print what came of it."""
-    if summary is not None:
-        rows = [Row(**json.loads(line)) for line in summary.read_text(encoding="utf-8").splitlines()]
+    if summary:
+        rows = [row for file in summary for row in read_rows(file)]
     else:
         conditions, kinds = listed(condition, CONDITIONS, "condition"), listed(attack, ATTACKS, "attack")
         cases = dojo_cases(part, listed(suite, SUITES, "suite"))
-        rows = asyncio.run(_measured(cases, conditions, kinds))
-        if out is not None:
-            out.write_text("".join(f"{json.dumps(asdict(row))}\n" for row in rows), encoding="utf-8")
+        rows = asyncio.run(_measured(cases, conditions, kinds, out))
     if as_json:
         print_json({"rows": [dict(zip(COLUMNS, line, strict=True)) for line in table(rows)]})
     else:
         show("Prompt injection", COLUMNS, table(rows))
 
 
-async def _measured(cases: Sequence[Case], conditions: Sequence[str], kinds: Sequence[str]) -> list[Row]:
+async def _measured(
+    cases: Sequence[Case], conditions: Sequence[str], kinds: Sequence[str], out: Path | None
+) -> list[Row]:
     async with AsyncExitStack() as stack:
         sandbox = open_sandbox(Settings.load())
         stack.push_async_callback(sandbox.aclose)
-        return await measure(cases, conditions, kinds, Bench(sandbox, FILES))
+        return await measure(cases, conditions, kinds, Bench(sandbox, FILES), out)
 
 
 if __name__ == "__main__":
