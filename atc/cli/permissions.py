@@ -286,9 +286,14 @@ def _waits(decision: Decision) -> str:
 
 def _explained(decision: Decision, untrusted: Sequence[str], depends: list[str]) -> dict[str, Any]:
     rule = decision.rule.number if decision.rule is not None else None
-    told = {"verdict": decision.asks, "why": decision.why, "rule": rule, "waits": decision.parks}
-    told |= {"untrusted": untrusted, "depends_on_origins": depends}
-    return {**told, "effect": decision.effect.value, "line": decision.line}
+    told: dict[str, Any] = {"verdict": decision.asks, "why": decision.why, "rule": rule, "waits": decision.parks}
+    return {
+        **told,
+        "untrusted": untrusted,
+        "depends_on_origins": depends,
+        "effect": decision.effect.value,
+        "line": decision.line,
+    }
 
 
 class CallFrom:

@@ -18,6 +18,8 @@ _NAMED = 3
 """Origins of one kind that are named."""
 _MOST = 10
 """Arguments, and tools, that one sentence names."""
+_SAID = 5
+"""Arguments that a refusal names with their origins."""
 _UNSURE = ("same", "program")
 """Kinds of feeds beside which origins say more."""
 _NO_VALUE = object()
@@ -25,6 +27,7 @@ _SHOWN_OF_NAME = 60
 _STEPS = 6
 _MARK, _MAYBE = " (strangers write that)", " (strangers may write that)"
 _CLAUSES: tuple[tuple[How, ...], ...] = (("value", "call"), ("choice",), ("author",))
+_BESIDE_OTHERS = "the program's text"
 _BEFORE: dict[How, str] = {
     "value": "",
     "call": "via ",
@@ -57,9 +60,11 @@ def came_from(origins: Collection[Origin], strangers: Collection[str] = (), *, d
     """
 
     said: dict[How, list[tuple[bool, str]]] = {}
-    for each in _told(origins):
+    told = _told(origins)
+    for each in told:
         mark = _mark(each, strangers, doubted)
-        said.setdefault(each.how, []).append((not mark, origin(each) + mark))
+        text = _BESIDE_OTHERS if each.kind == "literal" and len(told) > 1 else origin(each)
+        said.setdefault(each.how, []).append((not mark, text + mark))
     clauses = [[how for how in hows if how in said] for hows in _CLAUSES]
     ranked = sorted(filter(None, clauses), key=lambda hows: min(min(said[how]) for how in hows)[0])
     return "; ".join(" ".join(_BEFORE[how] + _named(said[how]) for how in hows) for hows in ranked)
@@ -86,17 +91,12 @@ def author_saw(tools: Sequence[str]) -> str:
     return f"the program was written after its model saw what {seen} answered (strangers write that)"
 
 
-def denial(flow: DataFlow, line: str = "") -> str:
-    """Say why a call was not made that nobody could be asked about, and what would allow it.
-
-    Args:
-        flow: of the call.
-        line: of the permissions file.
-    """
-    came = [f"{_argument(name)} ← {argument_came_from(flow, name)}" for name in flow.untrusted[:_MOST]]
-    came += [author_saw(flow.author_saw)] if flow.author_saw else []
-    way = f"; this line of the permissions file would allow it: {line}" if line else ""
-    return f"nobody could be asked about what strangers may have chosen: {'; '.join(came)}{way}"
+def suspicion(flow: DataFlow) -> str:
+    """Say why a call wants a person, whatever allows it: ``to ← read_mail.body (strangers write that)``."""
+    told = [f"{_argument(name)} ← {argument_came_from(flow, name)}" for name in flow.untrusted[:_SAID]]
+    if (left := len(flow.untrusted) - _SAID) > 0:
+        told.append(f"{left:,} more arguments that strangers may have chosen")
+    return "; ".join(told + ([author_saw(flow.author_saw)] if flow.author_saw else []))
 
 
 def add_origins(
@@ -123,7 +123,7 @@ def add_origins(
         if name in flow.untrusted and name != argument:
             parts.setdefault(argument, []).insert(0, (_part_at(name, argument, arguments), text))
         elif name in flow.untrusted:
-            known[:] = [text, *(each for each in known if each != text)]
+            known[:] = [text, *(each for each in known if each not in {*map(origin, found), ALONE, text})]
         elif name == argument and _says_more(found, own):
             known[:] = [text, *(each for each in known if each not in (text, ALONE))]
 

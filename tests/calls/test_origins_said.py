@@ -117,7 +117,7 @@ def test_a_question_says_first_what_strangers_may_have_chosen(
         "careful:",
         "  | the program was written after its model saw what read_mail answered (strangers write that)",
         "  | to = 'x@y.example' ← read_mail.body (strangers write that)",
-        "  | message = {'cc': 'z'} ← read_mail.cc (strangers write that), the program alone",
+        "  | message = {'cc': 'z'} ← read_mail.cc (strangers write that), the program's text",
     ]
     assert lines[7] == "  |   message.cc = 'z' ← read_mail.cc (strangers write that)"
     assert lines[8] == "  | a0 = 0 ← the task"
@@ -148,12 +148,11 @@ def test_an_argument_that_nothing_is_wrong_with_is_told_by_its_feed_where_that_i
     assert plans.origins([], {"to": 1}, flow_of(to=UNKNOWN)) == {"to": [("", "nobody knows")]}
 
 
-def test_a_denial_names_the_argument_its_origin_and_the_line_that_would_allow_it() -> None:
+def test_a_refusal_names_the_argument_and_its_origin() -> None:
     flow = flow_of(("to",), ("read_mail",), to=frozenset({tool("read_mail", "body")}))
-    assert said.denial(flow, 'after_untrusted = "allow"') == (
-        "nobody could be asked about what strangers may have chosen: to ← read_mail.body (strangers write that); "
-        "the program was written after its model saw what read_mail answered (strangers write that); "
-        'this line of the permissions file would allow it: after_untrusted = "allow"'
+    assert said.suspicion(flow) == (
+        "to ← read_mail.body (strangers write that); "
+        "the program was written after its model saw what read_mail answered (strangers write that)"
     )
 
 

@@ -56,13 +56,6 @@ class World:
         return self.agent(*replies, **settings).run("tell bob")
 
 
-@pytest.fixture(autouse=True)
-def followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The data flow is known of every call: what is tried here is what its author had seen."""
-    literal = frozenset({Origin(kind="literal")})
-    monkeypatch.setattr(ProgramOrigins, "of_call", lambda self, tool, line, names: dict.fromkeys(names, literal))
-
-
 def denied(result: Result[Any], world: World) -> bool:
     return result.status == "denied" and not world.sent
 

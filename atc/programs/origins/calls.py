@@ -9,7 +9,6 @@ import ast
 from collections.abc import Iterable
 from typing import Any
 
-from atc._records.origins import Origin
 from atc.programs.origins import library
 from atc.programs.origins.graph import ANY, ITERATE, PART, Graph, Key, Response, Thing
 from atc.programs.origins.scopes import Scope
@@ -131,6 +130,8 @@ class Calls:
         self.getters: dict[str, tuple[int, int]] = {}
         """Of attributes that may be properties: nodes of the conditions under which they are read, and of all that a
         property touches."""
+        self.plain: set[int] = set()
+        """Nodes of texts and numbers."""
         self._made: dict[Any, Any] = {}
         self._states: dict[str, int] = {}
 
@@ -138,7 +139,7 @@ class Calls:
 
     def text(self, kind: str) -> int:
         """Return the atom of a text of the program."""
-        return self.graph.origin(Origin(kind=kind))  # type: ignore[arg-type]
+        return self.graph.origin(kind)
 
     def flows(self, sources: Iterable[int], target: int) -> None:
         """Let a value be made of others."""
@@ -213,9 +214,10 @@ class Calls:
 
     def each_function(self, node: int, call: Call, result: int) -> None:
         """Call what a node may be, if it is a function; nothing is given up where it is none."""
-        self.graph.reference(node, result)
 
         def apply(bits: int) -> None:
+            if found := bits & self.graph.pure:
+                self.graph.put(result, self.graph.as_how(found, "choice"))
             for function in self.graph.each(bits & self.graph.functions):
                 self.enter(function, call, result)
             for thing in self.graph.each(bits & self.graph.things):
@@ -419,7 +421,7 @@ class Calls:
                     self.member(f"{function[1]}.{name}", target)
                 elif isinstance(function, tuple) and function[0] == "builtin":
                     graph.put(target, graph.function(("class", name), ("class", name)))
-                elif name not in ("__name__", "__doc__"):
+                elif name not in ("__name__", "__doc__") and not _is_method(function):
                     raise GiveUp(f"the attribute {name} of a function")
 
         graph.when(base, apply)
@@ -476,7 +478,7 @@ class Calls:
                     graph.copy(node, graph.field(function.thing, name))
             if bits & graph.pure:
                 for origin in graph.each(bits & graph.pure):
-                    if origin.how == "value":
+                    if origin[3] == "value":
                         raise GiveUp("an attribute of a value that is not followed")
 
         graph.when(base, apply)
@@ -492,11 +494,13 @@ class Calls:
 
         def apply(bits: int) -> None:
             others = bits & (graph.pure | graph.alias)
+            if found := bits & graph.pure:
+                graph.put(result, graph.as_how(found, "choice"))
             for thing in graph.each(bits & graph.things):
                 if thing.kind == "object":
-                    found = self.attribute_of(thing, name)
-                    self.pending.append((found, within))
-                    self.each_function(found, call, result)
+                    member = self.attribute_of(thing, name)
+                    self.pending.append((member, within))
+                    self.each_function(member, call, result)
                 else:
                     others |= thing.atom
             for function in graph.each(bits & graph.functions):
@@ -508,7 +512,6 @@ class Calls:
                 self._method(base, name, call, result)
 
         graph.when(base, apply)
-        graph.reference(base, result)
         if known:
             self._method(base, name, call, result)
 
@@ -721,7 +724,7 @@ class Calls:
 
     def _callbacks(self, args: Iterable[int], call: Call, result: int) -> None:
         """Call the functions among some arguments with everything that is there."""
-        nodes = [*args]
+        nodes = [node for node in args if node not in self.plain]
         for node in nodes:
 
             def apply(bits: int, node: int = node) -> None:
@@ -837,13 +840,15 @@ class Calls:
 
     def _consume(self, sources: Iterable[int], call: Call) -> None:
         """Take items from iterators until what they are says that it is enough."""
-        for source in sources:
+        given = [*sources]
+        for source in given:
 
             def apply(bits: int, source: int = source) -> None:
                 for thing in self.graph.each(bits & self.graph.things):
                     if thing.moving:
                         sink, which = self.graph.node(), self.graph.node()
-                        self.graph.flat(source, which, "choice")
+                        for each in given:
+                            self.graph.flat(each, which, "choice")
                         self.graph.load(source, ITERATE, sink, (call.chosen, which))
                         return
 
@@ -1019,6 +1024,7 @@ class Calls:
     def _defaultdict(self, call: Call, result: int) -> None:
         graph = self.graph
         made = self.new("dict", result)
+        made.makes = True
         if call.args:
             inner = graph.node()
             self.each_function(call.args[0], call.inner(), inner)
@@ -1027,6 +1033,10 @@ class Calls:
             self._update_dict(made, node)
         for key, node in call.named.items():
             graph.copy(node, graph.field(made, key))
+
+
+def _is_method(function: Any) -> bool:
+    return isinstance(function, tuple) and function[0] == "method"
 
 
 class _Getter(str):

@@ -30,14 +30,16 @@ class Expressions(Calls):
     scope: Scope
     pc = body = touched = caught = 0
     within: Function | None = None
-    catches = raises = properties = False
+    catches = raises = properties = defaults = False
     last: Call
+    bound: set[str]
 
     def __init__(self, tools: frozenset[str], kind_of: Callable[[str], str], literal: str) -> None:
         super().__init__(tools, 0)
         self._kind_of, self._kind = kind_of, literal
         self.literal = self.text(literal)
         self._texts: dict[str, int] = {literal: self.graph.node(self.literal)}
+        self.plain.update(self._texts.values())
         self._constants: dict[str, int] = {}
         self.deferred: list[tuple[Function, Scope]] = []
         self.walrus: list[list[tuple[str, int]]] = []
@@ -46,8 +48,8 @@ class Expressions(Calls):
 
     def chosen(self) -> int:
         """Return a node with all conditions around this place."""
-        if not self.body:
-            return self.pc
+        if not self.body or not self.pc:
+            return self.pc or self.body
         node = self.graph.node()
         self.graph.copy(self.pc, node)
         self.graph.copy(self.body, node)
@@ -66,7 +68,7 @@ class Expressions(Calls):
     def ev(self, node: ast.expr) -> int:
         """Return the node of an expression's value."""
         made = _HANDLERS[type(node)](self, node)
-        if self.touched and made not in self._texts.values():
+        if self.touched and made not in self.plain:
             self.graph.copy(made, self.touched)
         return made
 
@@ -80,6 +82,7 @@ class Expressions(Calls):
                 kind = self._kind_of(text)
                 if kind not in self._texts:
                     self._texts[kind] = self.graph.node(self.text(kind))
+                    self.plain.add(self._texts[kind])
                 found = self._constants[text] = self._texts[kind]
             return found
         return self._texts[self._kind]
@@ -89,7 +92,7 @@ class Expressions(Calls):
 
     def _made_of(self, *sources: int) -> int:
         real = [*dict.fromkeys(sources)]
-        if len(real) == 1 and real[0] in self._texts.values():
+        if len(real) == 1 and real[0] in self.plain:
             return real[0]
         made = self.graph.node()
         self.flows(real, made)
@@ -150,9 +153,26 @@ class Expressions(Calls):
             return self._sliced(base, made, bounds)
         key = constant_key(node.slice)
         self.graph.load(base, key, made, (self.chosen(),))
-        if key is ANY:
-            self.graph.flat(self.ev(node.slice), made, "choice")
+        if key is ANY or self.defaults:
+            key_node = self.ev(node.slice)
+            if key is ANY:
+                self.graph.flat(key_node, made, "choice")
+            if self.defaults:
+                self._default(base, key_node)
         return made
+
+    def _default(self, base: int, key: int) -> None:
+        """Let a ``defaultdict`` have a key that is read."""
+        graph, chosen = self.graph, self.under(key)
+        graph.copy(self.body, chosen)
+
+        def apply(bits: int) -> None:
+            for thing in graph.each(bits & graph.things):
+                if thing.makes:
+                    graph.copy(key, graph.keys_of(thing))
+                    graph.copy(chosen, thing.shape)
+
+        graph.when(base, apply)
 
     def _sliced(self, base: int, made: int, bounds: list[int]) -> int:
         """Return a part of a list: its positions are others, so it is a new list, beside the old one."""
@@ -352,6 +372,11 @@ class Expressions(Calls):
         if isinstance(target, ast.Name):
             if bind:
                 self.scope.bind(target.id, self.guarded(value))
+            elif target.id in self.scope.elsewhere:
+                made = self.graph.node()
+                self.graph.copy(value, made)
+                self.graph.copy(self.chosen(), made)
+                self.scope.assign(target.id, made)
             else:
                 self.scope.assign(target.id, self.guarded(value))
         elif isinstance(target, ast.Tuple | ast.List):
@@ -425,14 +450,23 @@ class Expressions(Calls):
         result = self.graph.node()
         function = node.func
         base = callee = 0
-        if isinstance(function, ast.Attribute):
+        known = isinstance(function, ast.Name) and function.id not in self.bound and self.scope.read(function.id)
+        if known:
+            (found,) = self.graph.each(self.graph.bits[known])
+            known = isinstance(found, tuple) and found[0] in ("tool", "builtin")
+        if known:
+            pass
+        elif isinstance(function, ast.Attribute):
             if _is_behind(function.attr) and function.attr != "__init__":
                 raise GiveUp(function.attr)
             base = self.ev(function.value)
         else:
             callee = self.ev(function)
-        call = Call(self.graph.node(), self.touched, self.caught, (node.lineno, node.end_lineno or node.lineno))
-        self.graph.copy(self.chosen(), call.chosen)
+        chosen = self.chosen()
+        if not known:
+            around, chosen = chosen, self.graph.node()
+            self.graph.copy(around, chosen)
+        call = Call(chosen, self.touched, self.caught, (node.lineno, node.end_lineno or node.lineno))
         if self.raises:
             call.exits = self.graph.node()
         eager = _called_name(function) in _CONSUMERS
@@ -457,7 +491,9 @@ class Expressions(Calls):
             else:
                 call.named[keyword.arg] = value
         self.last = call
-        if base:
+        if known:
+            self.enter(found, call, result)
+        elif base:
             assert isinstance(function, ast.Attribute)
             self.method(base, function.attr, call, result, self.within)
         else:

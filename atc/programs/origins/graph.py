@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
-from atc._records.origins import How, Origin
+from atc._records.origins import How
 
 MAX_STEPS = 150_000
 """Steps of one analysis; a program that needs more is not followed."""
@@ -51,18 +51,19 @@ class Thing:
         shape: a node with what chose which items there are, and in what order.
         keys: a node with the keys of a dict; 0 without any.
         moving: whether to read it changes what is read next, as with an iterator.
+        makes: whether to read a key makes it, as with a ``defaultdict``.
         body: of a generator: a node with the conditions under which its function runs.
         cls: of an object: the class.
     """
 
-    __slots__ = ("all", "atom", "body", "cls", "copies", "deep", "fields", "keys", "kind", "moving", "rest", "shape")
+    __slots__ = ("all", "atom", "body", "cls", "copies", "deep", "fields", "keys", "kind", "makes", "moving", "rest", "shape")
 
     def __init__(self, graph: Graph, kind: str) -> None:
         self.kind, self.rest, self.shape = kind, graph.node(), graph.node()
         self.fields: dict[Key, int] = {}
         self.copies: list[int] = []
         self.keys = self.all = self.deep = self.body = 0
-        self.moving, self.cls = False, None
+        self.moving, self.makes, self.cls = False, False, None
         self.atom = graph.atom(("thing", len(graph.atoms)), self)
         graph.things |= self.atom
 
@@ -72,7 +73,7 @@ class Graph:
 
     def __init__(self) -> None:
         self.bits: list[int] = [0]
-        self._out: list[list[Constraint]] = [[]]
+        self._out: list[list[Constraint] | None] = [None]
         self.atoms: list[Any] = []
         self._known: dict[Hashable, int] = {}
         self.pure = self.alias = self.things = self.functions = 0
@@ -93,10 +94,12 @@ class Graph:
             self.atoms.append(what)
         return bit
 
-    def origin(self, origin: Origin) -> int:
+    def origin(self, kind: str, tool: str = "", path: tuple[str, ...] = (), how: str = "value") -> int:
         """Return the atom of an origin that a value has, whatever else the value is."""
-        bit = self.atom(origin, origin)
-        self.pure |= bit
+        key = (kind, tool, path, how)
+        if (bit := self._known.get(key)) is None:
+            bit = self.atom(key, key)
+            self.pure |= bit
         return bit
 
     def part(self, response: Response, path: tuple[str, ...], exact: bool) -> int:
@@ -125,9 +128,9 @@ class Graph:
         known = self._as[how]
         if (made := known.get(bits)) is None:
             made = 0
-            for origin in self.each(bits):
-                weaker = origin.how == "value" or (origin.how == "call" and how == "choice")
-                made |= self.origin(origin.model_copy(update={"how": how})) if weaker else self.origin(origin)
+            for kind, tool, path, had in self.each(bits):
+                weaker = had == "value" or (had == "call" and how == "choice")
+                made |= self.origin(kind, tool, path, how if weaker else had)
             known[bits] = made
         return made
 
@@ -136,7 +139,7 @@ class Graph:
     def node(self, bits: int = 0) -> int:
         """Return a new node."""
         self.bits.append(bits)
-        self._out.append([])
+        self._out.append(None)
         return len(self.bits) - 1
 
     def put(self, node: int, bits: int) -> None:
@@ -155,22 +158,31 @@ class Graph:
                 return
             self._copied.add(edge)
             self.steps += 1
-            self._out[source].append(target)
+            self._add(source, target)
             if bits := self.bits[source]:
                 self.put(target, bits)
+
+    def _add(self, source: int, constraint: Constraint) -> None:
+        if (out := self._out[source]) is None:
+            self._out[source] = [constraint]
+        else:
+            out.append(constraint)
 
     def when(self, source: int, apply: Callable[[int], None]) -> None:
         """Call a function with what a node holds, and with whatever is added to it."""
         if source:
-            self._out[source].append(apply)
+            self._add(source, apply)
             if bits := self.bits[source]:
-                self._first.append((apply, bits))
-                if not self._at_it:
-                    self._catch_up()
+                if self._at_it:
+                    self._first.append((apply, bits))
+                else:
+                    self._catch_up(apply, bits)
 
-    def _catch_up(self) -> None:
-        """Apply new constraints to what their nodes hold: one after the other, for one may make more of them."""
+    def _catch_up(self, apply: Callable[[int], None], bits: int) -> None:
+        """Apply a new constraint to what its node holds, and then those that it makes: not one within the other."""
         self._at_it = True
+        self.steps += 1
+        apply(bits)
         first = self._first
         while first:
             apply, bits = first.pop()
@@ -187,7 +199,7 @@ class Graph:
         todo = self._todo
         while todo:
             node, bits = todo.popitem()
-            for constraint in tuple(self._out[node]):
+            for constraint in tuple(self._out[node] or ()):
                 self._step()
                 if isinstance(constraint, int):
                     self.put(constraint, bits)
@@ -263,7 +275,7 @@ class Graph:
         response, path, _ = part
         if not response.tool:
             return response.origins
-        return self.origin(Origin(kind="tool", tool=response.tool, path=path))
+        return self.origin("tool", response.tool, path)
 
     def flat(self, source: int, target: int, how: How = "value") -> None:
         """Add the origins of everything that a value holds, however deep, to a node."""
@@ -379,13 +391,14 @@ class Graph:
             key_node: the key itself.
         """
         which = self.node()
-        self.reference(base, which)
         for node in chosen:
             self.copy(node, which)
         if key_node:
             self.flat(key_node, which, "choice")
 
         def apply(bits: int) -> None:
+            if found := bits & self.pure:
+                self.put(which, self.as_how(found, "choice"))
             for response in {part[0] for part in self.each(bits & self.alias)}:
                 self.copy(value, response.put)
                 self.copy(which, response.put)

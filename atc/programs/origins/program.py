@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Mapping
 
-from atc._records.origins import UNKNOWN, CallOrigins, OriginKind, Origins
+from atc._records.origins import UNKNOWN, CallOrigins, How, Origin, OriginKind, Origins
 from atc.programs.origins.calls import GiveUp, Site
 from atc.programs.origins.graph import Thing, TooMuch
 from atc.programs.origins.statements import Statements
@@ -48,7 +49,8 @@ class ProgramOrigins:
             return
         read = Statements(program.tree, program.nodes, frozenset(tools), self._kind_of, text)
         atoms = {
-            name: sum({read.graph.origin(origin) for origin in origins}) for name, origins in (inputs or {}).items()
+            name: sum({read.graph.origin(each.kind, each.tool, each.path, each.how) for each in origins})
+            for name, origins in (inputs or {}).items()
         }
         try:
             read.read(atoms)
@@ -173,10 +175,16 @@ class ProgramOrigins:
                     todo += [thing.rest, thing.shape, thing.keys, *thing.fields.values()]
                     todo += [graph.all_of(thing)] if thing.copies else []
                     graph.solve()
-        return frozenset(graph.each(found))
+        return frozenset(map(_origin, graph.each(found)))
 
     def _kind_of(self, text: str) -> str:
         folded = text.casefold()
         if not folded.strip() or len(folded) > len(self._task) or folded not in self._task:
             return self._text
         return "task" if re.search(rf"(?<!\w){re.escape(folded)}(?!\w)", self._task) else self._text
+
+
+@functools.lru_cache(maxsize=4_096)
+def _origin(made: tuple[OriginKind, str, tuple[str, ...], How]) -> Origin:
+    kind, tool, path, how = made
+    return Origin(kind=kind, tool=tool, path=path, how=how)

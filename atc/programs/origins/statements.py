@@ -43,7 +43,7 @@ class Statements(Expressions):
         self._eager: set[ast.AST] = set()
         self._outside: dict[str, int] = {}
         self._in_try = self.graph.node(self.graph.atom("caught", "caught"))
-        self._bound: set[str] = set()
+        self.bound = set()
         self.inputs: dict[str, int] = {}
         self._exits: list[tuple[type[ast.stmt], int]] = []
         self.raises = False
@@ -53,7 +53,7 @@ class Statements(Expressions):
             if kind is ast.Name:
                 name = cast("ast.Name", node)
                 if type(name.ctx) is not ast.Load:
-                    self._bound.add(name.id)
+                    self.bound.add(name.id)
                 elif name.id == "property":
                     self.properties = True
             elif kind in _BINDS:
@@ -64,15 +64,16 @@ class Statements(Expressions):
     def _see(self, node: ast.AST, shared: set[str]) -> None:
         match node:
             case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                self._bound.add(name)
+                self.bound.add(name)
             case ast.Global(names=names) | ast.Nonlocal(names=names):
                 shared.update(names)
             case ast.alias(name=name, asname=asname):
-                self._bound.add(asname or name.partition(".")[0])
+                self.bound.add(asname or name.partition(".")[0])
+                self.defaults = self.defaults or name in ("collections", "defaultdict")
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                self._bound.add(name)
+                self.bound.add(name)
             case ast.MatchMapping(rest=str(name)):
-                self._bound.add(name)
+                self.bound.add(name)
             case ast.Try() | ast.TryStar() | ast.With():
                 self.catches = True
             case ast.Raise() | ast.Assert():
@@ -142,7 +143,7 @@ class Statements(Expressions):
             bits = graph.function(("builtin", name), ("builtin", name))
         elif name in library.CONSTANTS:
             bits = self.literal
-        elif name in self._bound:
+        elif name in self.bound:
             bits = 0
         elif name in _NAMES or _is_behind(name):
             raise GiveUp(name)

@@ -17,7 +17,7 @@ from atc.calls.permissions.audit import AuditLog
 from atc.calls.permissions.guard import HOUR_S, Guard, Limiter
 from atc.errors import ToolError, UsageError
 from atc.result import Effect
-from atc.schemas.protocol import Protocol
+from atc.schemas.protocol import Protocol, Source
 from atc.serve.mcp.guards import MAX_KEPT, Guards
 from atc.settings import Settings
 from atc.tools.tool import Toolset
@@ -127,6 +127,14 @@ def test_a_call_whose_origins_nobody_found_meets_every_rule_that_forbids_some(tm
     assert (decided(guard, request()), len(ask.seen)) == (False, 1)
     assert "rule 2" in decided(guard, request("drop")).reason
     assert decided(guard, request("drop", origins=task)) is False
+
+
+def test_a_value_of_a_tool_counts_by_the_name_that_its_server_has_for_it(tmp_path: Path, log: AuditLog) -> None:
+    page = Protocol(name="hub_page", source=Source(kind="mcp", location="hub", operation="page"))
+    origins = {"n": frozenset({Origin(kind="tool", tool="hub_page")})}
+    guard = Guard(written(tmp_path, '[[rules]]\ndeny = "book"\nnot_from = "tool:page"'), Who(), Asked(), log)
+    assert decided(guard, request(origins=origins)) is True
+    assert isinstance(decided(guard, request(origins=origins, protocol_of={"hub_page": page}.get)), Refusal)
 
 
 def test_a_suspect_call_waits_for_an_approver(tmp_path: Path, log: AuditLog) -> None:

@@ -204,6 +204,15 @@ def test_an_allowance_lifts_what_strangers_chose_only_where_its_own_from_lists_i
     assert decided(written(tmp_path, f'{ALLOW}not_from = "tool:x"'), mail, untrusted=("to",)).suspect == ("origins",)
 
 
+def test_a_rule_over_one_argument_lifts_nothing_of_another_whose_name_begins_as_its_own(tmp_path: Path) -> None:
+    permissions = written(tmp_path, f'{ALLOW}from = {{"message.to" = "task"}}')
+    task, web = of("task"), of("tool:web")
+    origins = {"message": task | web, "message.to": task, "message.to.cc": web}
+    arguments = {"message": {"to": "x", "to.cc": "y"}}
+    told = decided(permissions, origins, arguments=arguments, untrusted=("message.to.cc",))
+    assert told.suspect == ("origins",)
+
+
 def test_the_line_that_is_proposed_lifts_it_and_opens_no_more(tmp_path: Path) -> None:
     mail = of("tool:read_mail.sender") | of("task", "literal", how="choice") | of("tool:list_mail", how="choice")
     asked = decided(Permissions.default(), {"to": mail, "text": of("task")}, untrusted=("to",))
