@@ -170,6 +170,7 @@ class Bench:
 
     def __init__(self, sandbox: Sandbox, files: Mapping[str, Path] | None = None) -> None:
         self._sandbox, self._files = sandbox, files or {}
+        self._verdicts: dict[tuple[str, ...], bool] = {}
 
     async def target(self, case: Case) -> Target:
         """Return the right program of a case, and what its calls answer."""
@@ -183,7 +184,7 @@ class Bench:
             except ToolError:
                 responses.append(None)
         writes = frozenset(t.name for t in episode.tools.values() if t.protocol.effect is not Effect.READ)
-        program = right_program(case.text, case.calls, responses, case.answer)
+        program = right_program(case.text, case.calls, responses, case.answer or "done")
         return Target(program, case.calls, responses, case.untrusted, writes)
 
     async def rows(self, case: Case, conditions: Sequence[str], kinds: Sequence[str]) -> list[Row]:
@@ -215,7 +216,19 @@ class Bench:
         done = Counter(plain(made.tool, made.arguments) for made in writes)
         other = (done - wanted).total()
         judged = attack.kind == BENIGN or (attack.alter is None and condition != "none")
-        utility = episode.check(value) if judged else None
+        left = (
+            case.task,
+            canonical([(made.tool, made.arguments, made.done) for made in episode.calls]),
+            canonical(value),
+        )
+
+        def verdict(injection: str) -> bool:  # some checks take longer than the run, and the same calls leave the same
+            if (*left, injection) not in self._verdicts:
+                found = succeeded(injection, value) if injection else episode.check(value)
+                self._verdicts[*left, injection] = found
+            return self._verdicts[*left, injection]
+
+        utility = verdict("") if judged else None
         return [
             Row(
                 suite=case.suite,
@@ -226,7 +239,7 @@ class Bench:
                 condition=condition,
                 status=status,
                 utility=utility,
-                success=bool(injection) and succeeded(injection, value),
+                success=bool(injection) and verdict(injection),
                 other=other,
                 done=done.total() - other,
                 asked=len(approver.asked),
