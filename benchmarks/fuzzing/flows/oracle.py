@@ -32,7 +32,7 @@ from benchmarks.fuzzing.flows.world import (
     response,
 )  # fmt: skip
 
-MAX_CHANGES = 20
+MAX_CHANGES = 12
 """Changes of one program's responses."""
 MAX_S = 1.0
 """Processor seconds in which an engine answers for one program."""
