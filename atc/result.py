@@ -131,7 +131,7 @@ class Call(Record):
     stage: int = 0
     awaits: tuple[Feed, ...] = ()
     again: int = 0
-    data_flow: DataFlow | None = Field(None, exclude_if=is_none)
+    data_flow: DataFlow | None = Field(default=None, exclude_if=is_none)
 
     _origins_later: _Later = PrivateAttr(default_factory=lambda: _Later())
 

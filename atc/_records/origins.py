@@ -7,7 +7,7 @@ from itertools import islice
 
 from atc._records.records import DataFlow, How, Origin, OriginKind
 
-__all__ = ["UNKNOWN", "CallOrigins", "How", "Origin", "OriginKind", "Origins", "data_flow"]
+__all__ = ["UNKNOWN", "CallOrigins", "How", "Origin", "OriginKind", "Origins", "data_flow", "is_within"]
 
 Origins = frozenset[Origin]
 """All origins of one value."""
@@ -47,6 +47,22 @@ def data_flow(
         strangers=tuple(sorted(named & {*strangers}))[:MAX_NAMES],
         left_out=sum(map(len, origins.values())) - sum(map(len, kept.values())),
     )
+
+
+def is_within(flow: DataFlow | None, shown: DataFlow | None) -> bool:
+    """Return whether a yes to what was shown holds for a call of this data flow: it has no origin that was not shown.
+
+    It holds where nobody needed to know the origins, and where they were not known then, unless text of strangers may
+    have had a say.
+    """
+    if flow is None or (shown is None and not (flow.untrusted or flow.author_saw)):
+        return True
+    if shown is None or flow.left_out > shown.left_out:
+        return False
+    parts = ((flow.untrusted, shown.untrusted), (flow.author_saw, shown.author_saw))
+    if not all({*now} <= {*then} for now, then in parts):
+        return False
+    return all({*found} <= {*shown.origins.get(name, ())} for name, found in flow.origins.items())
 
 
 def _rank(found: Origin, strangers: Collection[str]) -> tuple[bool, bool, str, str, tuple[str, ...], str]:

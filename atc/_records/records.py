@@ -452,7 +452,7 @@ class PlannedCall(Record):
     feeds: tuple[Feed, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    data_flow: DataFlow | None = Field(None, exclude_if=is_none)
+    data_flow: DataFlow | None = Field(default=None, exclude_if=is_none)
 
 
 class ChangedRead(Record):
@@ -499,7 +499,7 @@ class PendingCall(Record):
     changed: tuple[ChangedRead, ...] = ()
     same_as: str = ""
     until: float = 0.0
-    data_flow: DataFlow | None = Field(None, exclude_if=is_none)
+    data_flow: DataFlow | None = Field(default=None, exclude_if=is_none)
 
 
 DoubtReason = Literal[

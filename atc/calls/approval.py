@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from atc.calls.untrusted import Targets
     from atc.schemas.protocol import Protocol
 
+
+def nobody_knows(tool: str) -> None:
+    """Return nothing: the protocol of another tool is not known."""
+
+
 Verdict = Literal["allowed", "denied", "warned", "parked"]
 
 
@@ -53,6 +58,7 @@ class ApprovalRequest:
         author_saw: the tools whose text, which strangers write, the program's author had seen before it wrote this
             call; empty where it stood in a program that was written before.
         strangers: the tools whose text strangers write, as far as the run knows: those of ``origins`` are marked.
+        protocol_of: returns the protocol of a tool that ``origins`` names: rules see what its server calls it.
         decided: what a person said of exactly this call while its run waited (:mod:`atc.calls.parked`); ``None`` where
             nobody did. ``decided_by``: who that was.
     """
@@ -75,6 +81,7 @@ class ApprovalRequest:
     untrusted: tuple[str, ...] = ()
     author_saw: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()
+    protocol_of: Callable[[str], Protocol | None] = field(default=nobody_knows, compare=False, repr=False)
     decided: bool | Refusal | None = None
     decided_by: str = ""
 
@@ -248,6 +255,10 @@ class Policy(Interface):
         """Return whether strangers write what a tool returns."""
         ...
 
+    def reads(self, protocol: Protocol) -> bool:
+        """Return whether a tool is taken for one that only reads."""
+        ...
+
     def targets(self, protocol: Protocol) -> Targets:
         """Return which arguments of a tool say where a call goes or what it takes."""
         ...
@@ -289,9 +300,17 @@ def question_of(request: ApprovalRequest) -> tuple[str, dict[str, Any], tuple[st
     elif request.same_as is not None:
         again = f", {wording.same_call(request.same_as)}"
     heading = f"allow {question.visible_name(request.tool)}{instead}{again}? effect: {request.effect.value}"
-    origins = plans.origins(request.feeds, request.arguments)
-    about = question.About(origins, [wording.call(each) for each in request.done], request.wait_s)
-    return heading, request.arguments, request.warnings, about
+    from atc.wording.origins import careful, untrusted_first
+
+    flow = request.data_flow
+    arguments = untrusted_first(request.arguments, flow)
+    about = question.About(
+        origins=plans.origins(request.feeds, arguments, flow),
+        careful=careful(flow),
+        done=[wording.call(each) for each in request.done],
+        wait_s=request.wait_s,
+    )
+    return heading, arguments, request.warnings, about
 
 
 @dataclass(frozen=True)

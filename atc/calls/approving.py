@@ -27,6 +27,7 @@ from atc.calls.approval import (
     Refusal,
     Verdicts,
     ask_at_terminal,
+    nobody_knows,
     question_of,
 )
 from atc.calls.attempt import Attempt, cut_arguments
@@ -45,6 +46,7 @@ from atc.wording import plans
 if TYPE_CHECKING:
     from atc.calls.applying import Applying
     from atc.calls.argument_origins import ArgumentOrigins
+    from atc.schemas.protocol import Protocol
 
 _STOPPED = Refusal("the user said no to this call and to all that need a yes", by_user=True)
 _NO_WAIT = (
@@ -107,6 +109,7 @@ class Approving:
         elsewhere: finds an equal call that waits in another run; ``None``: none is looked for.
         applying: has the one yes to the plan that is applied; ``None`` where none is.
         strangers: returns the tools whose text strangers write, of those that the run has called.
+        protocol_of: returns the protocol of a tool by its name.
     """
 
     journal: Journal
@@ -122,6 +125,7 @@ class Approving:
     elsewhere: Elsewhere | None = None
     applying: Applying | None = None
     strangers: Callable[[], frozenset[str]] = frozenset
+    protocol_of: Callable[[str], Protocol | None] = nobody_knows
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
@@ -149,7 +153,8 @@ class Approving:
         if self.origins is None:
             return
         strangers = self.strangers()
-        of_strangers = not attempt.reads and (bool(strangers) or self.author_saw_any())
+        reads = attempt.reads and (policy is None or policy.reads(attempt.granted.protocol))
+        of_strangers = not reads and (bool(strangers) or self.author_saw_any())
         if not of_strangers and not (policy is not None and policy.needs_origins):
             return
         await self._follow(attempt)
@@ -195,7 +200,7 @@ class Approving:
         return None
 
     async def _approve_read(self, approval: Approval, attempt: Attempt) -> None:
-        request = _request_about(attempt)
+        request = self._request(attempt)
         if approval.policy is not None:
             judgement = approval.policy.judge(request)
             await self._ask(judgement.answer, request, attempt, judgement=judgement)
@@ -209,7 +214,7 @@ class Approving:
             CallRefused: a rule denies it, or another run of the caller made the same call, with a key of its own.
         """
         if approval.policy is not None:
-            request = replace(_request_about(attempt), decided=True)
+            request = replace(self._request(attempt), decided=True)
             judgement = approval.policy.judge(request)
             attempt.refused_by = "user" if judgement.denied is None else "rule"
             answer = await judgement.answer(request)
@@ -228,7 +233,7 @@ class Approving:
 
     async def _approve_write(self, approval: Approval, attempt: Attempt) -> CallReply | None:
         ordinary = replace(
-            _request_about(attempt),
+            self._request(attempt),
             warnings=attempt.warnings,
             instead_of=tuple(self.broken.instead_of(attempt.tool)),
         )
@@ -345,7 +350,7 @@ class Approving:
         """
         if approval.policy is None:
             return
-        refusal = approval.policy.judge(_request_about(attempt)).denied
+        refusal = approval.policy.judge(self._request(attempt)).denied
         if refusal is not None:
             attempt.refused_by = "rule"
             raise _refused(refusal)
@@ -367,7 +372,7 @@ class Approving:
         if verdict == "denied" and instead_of:
             raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
         if verdict == "denied" and request.of_strangers and approval.approve == "always":
-            raise _not_approved(f"{_of_strangers(request)}, and nobody could be asked about that")
+            raise _not_approved(_not_asked(request))
         if verdict == "denied":
             raise _not_approved("calls with effects are not approved in this run")
         if verdict == "warned":
@@ -428,35 +433,35 @@ class Approving:
         until = self.until()
         wait_s = None if until is None else max(0.0, until - asyncio.get_running_loop().time())
         await self._follow(attempt)
-        about = {"feeds": feeds, "done": done, "wait_s": wait_s}
-        return replace(request, origins=attempt.origins or {}, strangers=attempt.strangers, **about)
+        origins, strangers = attempt.origins or {}, attempt.strangers
+        return replace(request, feeds=feeds, done=done, wait_s=wait_s, origins=origins, strangers=strangers)
+
+    def _request(self, attempt: Attempt) -> ApprovalRequest:
+        protocol = attempt.granted.protocol
+        return ApprovalRequest(
+            tool=attempt.tool,
+            arguments=attempt.arguments,
+            effect=attempt.effect,
+            description=protocol.description,
+            protocol=protocol,
+            origins=attempt.origins or {},
+            untrusted=attempt.untrusted,
+            author_saw=attempt.author_saw,
+            strangers=attempt.strangers,
+            protocol_of=self.protocol_of,
+        )
 
     def _emit_asked(self, attempt: Attempt, request: ApprovalRequest) -> None:
+        flow = request.data_flow
         asked: ApprovalAsked = {
             **attempt.started(pack(self.redactor.value(attempt.arguments))),
             "warnings": list(request.warnings),
             "instead_of": list(request.instead_of),
             "feeds": [feed.model_dump(mode="json") for feed in request.feeds],
             "wait_s": request.wait_s,
+            "data_flow": {} if flow is None else flow.model_dump(mode="json"),
         }
-        if (flow := request.data_flow) is not None:
-            asked["data_flow"] = flow.model_dump(mode="json")
         self.emit("approval_asked", self.redactor.value(asked))
-
-
-def _request_about(attempt: Attempt) -> ApprovalRequest:
-    protocol = attempt.granted.protocol
-    return ApprovalRequest(
-        tool=attempt.tool,
-        arguments=attempt.arguments,
-        effect=attempt.effect,
-        description=protocol.description,
-        protocol=protocol,
-        origins=attempt.origins or {},
-        untrusted=attempt.untrusted,
-        author_saw=attempt.author_saw,
-        strangers=attempt.strangers,
-    )
 
 
 def _untrusted(attempt: Attempt, strangers: frozenset[str], policy: Policy | None) -> tuple[str, ...]:
@@ -474,12 +479,22 @@ def _untrusted(attempt: Attempt, strangers: frozenset[str], policy: Policy | Non
     )
 
 
-def _of_strangers(request: ApprovalRequest) -> str:
-    """Say why a call is not made unasked that strangers' text may have had a say in."""
-    told = [f"{', '.join(request.untrusted)} may come from text that strangers write"] if request.untrusted else []
-    if request.author_saw:
-        told.append(f"it was written after its author saw what {', '.join(request.author_saw)} answered")
-    return " and ".join(told)
+def _not_asked(request: ApprovalRequest) -> str:
+    """Say why a call is not made unasked that strangers' text may have had a say in, and what would allow it."""
+    from atc.calls.permissions.facts import Who
+    from atc.calls.permissions.permissions import Permissions, suspicion, to_allow
+
+    rules = Permissions.default()
+    assert request.protocol is not None
+    decision = rules.decide(
+        Who(),
+        request.protocol,
+        request.arguments,
+        request.origins,
+        untrusted=request.untrusted,
+        author_saw=request.author_saw,
+    )
+    return f"{suspicion(request, decision)}, and nobody could be asked about that{to_allow(decision, rules)}"
 
 
 def _not_approved(message: str) -> CallRefused:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from atc._host.redaction import Redactor
 from atc._records.events import CallStarted
@@ -25,7 +25,8 @@ KEPT_OF_REFUSED = 4_000
 """Characters of a refused call's arguments."""
 
 
-class AskedAbout(NamedTuple):
+@dataclass(frozen=True)
+class AskedAbout:
     """A call of whose arguments somebody asks where they came from.
 
     Attributes:
@@ -227,7 +228,7 @@ class Attempt:
             awaits=tuple(self.awaits),
             repaired_by=self.repaired_by,
             again=0 if self.again is None else self.again.number,
-            data_flow=self._flow(),
+            data_flow=masked_flow(self._flow(), redactor),
         )
         return call if self.origins_later is None else call.finding_origins(self.origins_later)
 
@@ -236,6 +237,11 @@ def _masked(repair: ArgumentRepair, redactor: Redactor) -> ArgumentRepair:
     path = tuple(redactor.value(step) for step in repair.path)
     given, sent, name = (redactor.value(each) for each in (repair.given, repair.sent, repair.name))
     return repair.model_copy(update={"path": path, "given": given, "sent": sent, "name": name})
+
+
+def masked_flow(flow: DataFlow | None, redactor: Redactor) -> DataFlow | None:
+    """Return where arguments came from, credentials masked: a key of a response can hold one."""
+    return None if flow is None else DataFlow.model_validate(redactor.value(flow.model_dump(mode="json")))
 
 
 def as_json(call: Call) -> dict[str, Any]:

@@ -139,6 +139,7 @@ class Broker:
             elsewhere=self.elsewhere,
             applying=self.applying,
             strangers=self.strangers,
+            protocol_of=self._protocol_of,
         )
         self._sender = Sender(
             clock=self.clock,
@@ -164,7 +165,9 @@ class Broker:
             self._outcome,
         ]
         self._numbers = self.journal.last
-        self._marked: dict[str, tuple[Tool | None, bool]] = {}
+        self.earlier_calls: Sequence[CallEntry] = ()
+        """The calls of another run whose values this one's calls have: of a run that is undone."""
+        self._marked: dict[str, tuple[ToolProtocol | None, bool]] = {}
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
         self.broken_tools.rename(self.journal)
@@ -183,17 +186,22 @@ class Broker:
 
     def is_untrusted(self, tool: str) -> bool:
         """Return whether strangers write what a tool returns: the permissions say so, or its source does."""
-        known = self.tools.get(tool) or (None if self.all_tools is None else self.all_tools.get(tool))
+        known = self._protocol_of(tool)
         if tool not in self._marked or self._marked[tool][0] is not known:
-            protocol = known.protocol if known is not None else ToolProtocol.model_construct(name=tool)
+            protocol = ToolProtocol.model_construct(name=tool) if known is None else known
             policy = self.approval.policy
             marked = bool(protocol.untrusted) if policy is None else policy.is_untrusted(protocol)
             self._marked[tool] = known, marked
         return self._marked[tool][1]
 
+    def _protocol_of(self, tool: str) -> ToolProtocol | None:
+        known = self.tools.get(tool) or (None if self.all_tools is None else self.all_tools.get(tool))
+        return None if known is None else known.protocol
+
     def strangers(self) -> frozenset[str]:
         """Return the tools whose text strangers write, of those that the run has called, in earlier tasks too."""
-        called = {(entry.tool, entry.key.source) for entry in self.journal.entries.values()}
+        entries = (*self.journal.entries.values(), *self.earlier_calls)
+        called = {(entry.tool, entry.key.source) for entry in entries}
         names = {self.name_now(tool, source) or tool for tool, source in called}
         return frozenset(filter(self.is_untrusted, names))
 

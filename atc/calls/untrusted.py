@@ -105,14 +105,10 @@ def origins_at(origins: CallOrigins, path: str, protocol: Protocol) -> Origins:
         path: of the place, keys with dots between them.
         protocol: of the tool.
     """
-    found = origins.get(path)
-    while found is None and "." in path:
+    names = {each.original: each.name for each in parameters_of(protocol)}
+    while path not in origins and path not in names and "." in path:
         path = path.rpartition(".")[0]
-        found = origins.get(path)
-    if found is not None:
-        return found
-    names = (each.name for each in parameters_of(protocol) if each.original == path)
-    return next((origins[name] for name in names if name in origins), UNKNOWN)
+    return origins.get(path, origins.get(names.get(path, path), UNKNOWN))
 
 
 def untrusted_arguments(

@@ -20,6 +20,7 @@ from atc.settings import Settings
 from atc.traces.stores import open_store
 from atc.traces.stores.base import StoredRun
 from atc.wording import applied, plans
+from atc.wording.origins import careful
 
 
 @guarded
@@ -101,13 +102,14 @@ def _source_of(stored: StoredRun, started: dict[str, Any], tools: list[str] | No
 
 def _origins(call: Any) -> Iterator[tuple[str, str]]:
     """Yield what feeds the arguments of a planned call, each with its name or the part of it."""
-    for name, sources in plans.origins(call.feeds, call.arguments).items():
+    for name, sources in plans.origins(call.feeds, call.arguments, call.data_flow).items():
         yield from ((part or name, text) for part, text in sources)
 
 
 def _warnings(planned: Any) -> Iterator[str]:
     found = planned.found
     for call in found.planned:
+        yield from (f"call {call.index}: {text}" for text in careful(call.data_flow))
         yield from (f"call {call.index}: {text}" for text in call.warnings)
     if found.stop is not None:
         yield plans.stop(found.stop, found.planned)

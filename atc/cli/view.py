@@ -21,6 +21,7 @@ from atc._records.prices import money_text
 from atc._records.records import (
     WARNINGS,
     BodyError,
+    DataFlow,
     Drift,
     DryRun,
     FaultCase,
@@ -35,6 +36,7 @@ from atc.cli.console import clean
 from atc.result import Effect
 from atc.run.ask_user import NAME as ASK_USER
 from atc.wording import doubts, outcomes, plans, sketches
+from atc.wording.origins import careful
 
 _MARKS = {
     "ok": ("✓", "green"),
@@ -218,8 +220,12 @@ class RunView:
         self._wait_for(None)  # a spinner would write over the question
         if self._stored:  # else it is on the screen, or on a page
             self.line(f"  asked: {data['tool']}({_arguments(data['arguments'])})", "yellow")
-            for feed in (Feed.model_validate_json(json.dumps(each)) for each in data.get("feeds", ())):
-                self.line(f"      {plans.fed(feed, data['arguments'])}", "dim")
+            feeds = [Feed.model_validate_json(json.dumps(each)) for each in data.get("feeds", ())]
+            flow = DataFlow.model_validate_json(json.dumps(data["data_flow"])) if "data_flow" in data else None
+            for text in plans.came(feeds, data["arguments"], flow):
+                self.line(f"      {text}", "dim")
+            for text in careful(flow):
+                self.line(f"      careful: {text}", "yellow")
 
     def _on_question_asked(self, data: dict[str, Any]) -> None:
         self._wait_for(None)  # the call that asks is shown by itself
@@ -387,8 +393,10 @@ class RunView:
         for call in found.planned:
             rests = "  (a read)" if call.effect == Effect.READ.value else ""
             self.line(f"  {call.index}. {plans.planned_call(call)}{rests}")
-            for feed in call.feeds:
-                self.line(f"       {plans.fed(feed, call.arguments)}", "dim")
+            for text in plans.came(call.feeds, call.arguments, call.data_flow):
+                self.line(f"       {text}", "dim")
+            for text in careful(call.data_flow):
+                self.line(f"       careful: {text}", "yellow")
             for note in call.notes:
                 self.line(f"       note: {note}", "dim")
             for warning in call.warnings:

@@ -80,9 +80,17 @@ class Code:
             return len(self.body)
         return at[-1] + 1 if made else 0
 
-    def names(self, until: int) -> frozenset[str]:
-        """Return all names in the first statements, among them those of inputs."""
-        return frozenset(name for each in self.body[:until] for name in _names(each))
+    def free_names(self, until: int) -> frozenset[str]:
+        """Return the names in the first statements but those to which they give a value before all else: an input of
+        that name is one of them, and no other."""
+        free, own = set[str](), set[str]()
+        for each in self.body[:until]:
+            named = set(_names(each))
+            if isinstance(each, ast.Assign):
+                given = {target.id for target in each.targets if isinstance(target, ast.Name)}
+                own |= given - free - {node.id for node in ast.walk(each.value) if isinstance(node, ast.Name)}
+            free |= named - own
+        return frozenset(free)
 
     def stood_in(self, before: Code, until: int, reads: Collection[str]) -> bool:
         """Return whether a program that was written before runs the same code up to the end of a write of this one.
@@ -92,26 +100,37 @@ class Code:
             until: how many statements of this one decide over the write (:meth:`until`).
             reads: the names of tools that have no effects.
         """
-        own = self.dumps[:until]
-        if not own:
+        if not until:
             return False
-        ends = [n + 1 for n, each in enumerate(before.dumps) if each == own[-1]]
+        own, made = self.dumps[: until - 1], _made(self.body[until - 1])
+        ends = [n for n, each in enumerate(before.body) if _made(each) == made]
         if own in (before.dumps[:end] for end in ends):
             return True
         return any(self._is_like(own, before, end, reads) for end in ends[:MAX_ENDS])
 
     def _is_like(self, own: list[str], before: Code, end: int, reads: Collection[str]) -> bool:
-        """Whether the code differs in nothing but assignments that only read, and that nothing else knows of."""
+        """Whether the code before a write differs in nothing but assignments that only read, and that nothing else
+        knows of."""
         theirs = before.dumps[:end]
         if max(len(own), len(theirs)) > MAX_COMPARED:
             return False
-        sides = zip((self.body[: len(own)], before.body[:end]), _differing(own, theirs), strict=True)
+        sides = zip((self.body[: len(own) + 1], before.body[: end + 1]), _differing(own, theirs), strict=True)
         return all(
             _are_apart(
                 [body[n] for n in sorted(differ)], [each for n, each in enumerate(body) if n not in differ], reads
             )
             for body, differ in sides
         )
+
+
+def _made(statement: ast.stmt) -> str:
+    """Return what a statement does before it gives a variable what came of it."""
+    match statement:
+        case ast.Assign(targets=targets, value=value) if all(isinstance(each, ast.Name) for each in targets):
+            return ast.dump(value)
+        case ast.Expr(value=value):
+            return ast.dump(value)
+    return ast.dump(statement)
 
 
 def _differing(one: list[str], other: list[str]) -> tuple[set[int], set[int]]:

@@ -212,7 +212,7 @@ class Author:
     def _stood_before(self, tool: str, line: int) -> bool:
         code = self._code(self._source)
         until = code.until(tool, line)
-        names, reads = code.names(until), [name for name in self._run.broker.tools if self._run.broker.reads(name)]
+        names, reads = code.free_names(until), [name for name in self._run.broker.tools if self._run.broker.reads(name)]
         return any(
             self._has_same_inputs(each, names) and code.stood_in(self._code(each.source), until, reads)
             for each in [*self._written]

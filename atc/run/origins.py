@@ -36,7 +36,7 @@ class FollowedProgram:
 
     Args:
         source: its text; empty where calls are made without a program: nothing is known of them.
-        tools: the names of all that it may call.
+        tools: all that it may call.
         inputs: the origins of the variables that it was given.
         names: of these variables.
         task: in the user's words.
@@ -46,19 +46,20 @@ class FollowedProgram:
     def __init__(
         self,
         source: str = "",
-        tools: Collection[str] = (),
+        tools: Mapping[str, ToolProtocol] | None = None,
         inputs: InputOrigins = dict,
         names: Collection[str] = (),
         task: str = "",
         text: OriginKind = "literal",
     ) -> None:
         self.source = source
-        self._tools, self._inputs, self._names, self._task, self._text = tools, inputs, names, task, text
+        self._tools, self._inputs, self._names = tools or {}, inputs, names
+        self._task, self._text = task, text
         self._lock = threading.Lock()
         self._followed: ProgramOrigins | None = None
 
     def of_call(self, tool: str, line: int, arguments: Collection[str]) -> CallOrigins:
-        """Return the origins of a call's arguments, by the names that the program gives them."""
+        """Return the origins of a call's arguments, by the names that the tool knows."""
         if not self.source:
             return dict.fromkeys(arguments, UNKNOWN)
         with self._lock:
@@ -155,8 +156,9 @@ class RunOrigins:
         tool = self._run.broker.tools.get(asked.tool)
         protocol = None if tool is None else tool.protocol
         try:
-            found = self.program(asked.program).of_call(asked.tool, asked.line, [*asked.given])
-            return _repaired(_under_protocol(found, asked, protocol), asked, protocol)
+            given = asked.given if protocol is None else original_arguments(protocol, dict(asked.given))
+            found = self.program(asked.program).of_call(asked.tool, asked.line, given)
+            return _repaired(found, given, asked)
         except Exception:  # whatever a program makes of it: nobody knows then
             return dict.fromkeys(asked.sent, UNKNOWN)
 
@@ -169,28 +171,14 @@ def _followed(begun: BegunProgram) -> FollowedProgram:
     return FollowedProgram(begun.source, begun.tools, inputs, begun.names, begun.task, begun.text)
 
 
-def _under_protocol(found: CallOrigins, asked: AskedAbout, protocol: ToolProtocol | None) -> dict[str, Origins]:
-    """Return origins by the names that the tool knows, of those that the program gives the arguments."""
-    if protocol is None:
-        return dict(found)
-    names = {given: known for known, given in original_arguments(protocol, {n: n for n in asked.given}).items()}
-
-    def renamed(path: str) -> str:
-        head, dot, rest = path.partition(".")
-        return names.get(path) or f"{names.get(head, head)}{dot}{rest}"
-
-    return {renamed(path): origins for path, origins in found.items()}
-
-
-def _repaired(found: dict[str, Origins], asked: AskedAbout, protocol: ToolProtocol | None) -> dict[str, Origins]:
-    """Return the origins of the arguments that are sent, of those that the program gave.
+def _repaired(found: CallOrigins, given: Mapping[str, Any], asked: AskedAbout) -> CallOrigins:
+    """Return the origins of the arguments that are sent, of those that the program gave, both as the tool names them.
 
     A repair by rule makes an argument of what the program gave: of that argument, or of whatever it gave. What a model
     gave in its place can have any origin.
     """
-    if not asked.repairs and asked.sent.keys() <= found.keys():
+    if not (asked.repairs or asked.by_model) and asked.sent.keys() <= found.keys():
         return found
-    given = asked.given if protocol is None else original_arguments(protocol, dict(asked.given))
     everything: Origins = frozenset().union(*found.values())
     respelt = {str(each.name): each.path[0] for each in asked.repairs if each.kind == "respelt" and len(each.path) == 1}
     defaults = {each.path[0] for each in asked.repairs if each.kind == "default" and len(each.path) == 1}

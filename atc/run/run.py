@@ -46,6 +46,7 @@ from atc.run.tools_before import tools_before
 from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names
+from atc.schemas.protocol import Protocol
 from atc.settings import Settings
 from atc.tools.tool import Toolset, signatures
 from atc.traces.stores.base import StoredRun
@@ -70,7 +71,7 @@ class BegunProgram(NamedTuple):
     """A program as it began (:class:`atc.run.origins.FollowedProgram`)."""
 
     source: str
-    tools: Sequence[str]
+    tools: Mapping[str, Protocol]
     inputs: InputOrigins
     names: Sequence[str]
     task: str
@@ -550,7 +551,8 @@ class Run:
     def _begin_program(self, source: str) -> None:
         """Note what the program that begins is followed by, should somebody ask where its values come from."""
         journal, task = self.broker.journal, self.preamble.words_with(self.task)
-        begun = BegunProgram(source, [*self.tools], self.input_origins, [*self.inputs], task, self.text)
+        tools = {name: tool.protocol for name, tool in self.tools.items()}
+        begun = BegunProgram(source, tools, self.input_origins, [*self.inputs], task, self.text)
         self.begun[journal.stage, journal.attempt] = begun
 
     @asynccontextmanager

@@ -74,6 +74,9 @@ def test_a_part_has_the_origins_of_the_nearest_whole_that_is_known() -> None:
     assert origins_at({"message": MAIL, "message.to": TASK}, "message.to", protocol) == TASK
     assert origins_at({"from_": MAIL}, "from", protocol) == MAIL
     assert origins_at({"message": MAIL}, "to", protocol) == UNKNOWN
+    dotted = tool(**{"filter": {}, "filter.name": {}})
+    assert origins_at({"filter": TASK}, "filter.name", dotted) == UNKNOWN
+    assert origins_at({"filter": TASK}, "filter.name.x", dotted) == UNKNOWN
 
 
 def test_a_target_counts_if_one_of_its_origins_is_untrusted() -> None:

@@ -113,9 +113,9 @@ class Grant(Rule):
         fit = all(each.allows(call.arguments, reader) for each in self.conditions)
         return fit and all(each.allows(call, reader) for each in self.origins)
 
-    def covers(self, call: CallSources, paths: Collection[str]) -> bool:
-        """Return whether its own ``from`` says of each of these arguments all that it may have come from."""
-        return all(any(each.covers(path, call.targets) for each in self.origins) for path in paths)
+    def covers(self, call: CallSources, paths: Collection[str], reader: Reader) -> bool:
+        """Return whether its own ``from`` lists all that each of these arguments may have come from."""
+        return all(any(each.covers(path, call, reader) for each in self.origins) for path in paths)
 
 
 @dataclass(frozen=True)
@@ -183,9 +183,14 @@ class Decision:
     suspect: tuple[Suspicion, ...] = ()
 
     @property
+    def asks(self) -> Verdict:
+        """Return what becomes of the call: one that is suspect is asked about, though a rule allows it."""
+        return "ask" if self.suspect and self.verdict == "allow" else self.verdict
+
+    @property
     def parks(self) -> bool:
         """Return whether it says that the call waits, of itself and without anything odd about the call."""
-        return self.verdict == "ask" and self.waits
+        return self.asks == "ask" and self.waits
 
 
 @dataclass(frozen=True)

@@ -198,6 +198,10 @@ class Guard:
         """Return whether strangers write what a tool answers."""
         return self.permissions.is_untrusted(protocol)
 
+    def reads(self, protocol: Protocol) -> bool:
+        """Return whether a tool is taken for one that only reads."""
+        return self.permissions.effect(protocol) is Effect.READ
+
     def targets(self, protocol: Protocol) -> Targets:
         """Return which arguments of a tool are targets."""
         return self.permissions.targets(protocol)
@@ -228,6 +232,7 @@ class Guard:
             request.origins,
             untrusted=request.untrusted,
             author_saw=request.author_saw,
+            protocol_of=request.protocol_of,
         )
 
     def judge(self, request: ApprovalRequest) -> Judged:
@@ -344,6 +349,7 @@ class Guard:
             who=request.decided_by if parked is None else parked.who,
             call=0 if parked is None else parked.call,
             why="" if parked is None else parked.why,
+            flow=request.data_flow,
         )
 
 

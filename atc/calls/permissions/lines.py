@@ -51,7 +51,8 @@ def allowing_from(tool: str, principal: str, found: Mapping[str, Origins]) -> st
         return ""
     table = ", ".join(f"{_key(path)} = [{', '.join(map(quoted, texts))}]" for path, texts in listed.items())
     strangers = sorted({text for texts in listed.values() for text in texts if text.startswith("tool:")})
-    opened = f"  # it opens: what {', '.join(strangers)} says chooses {', '.join(listed)}" if strangers else ""
+    opens = f"what {', '.join(strangers)} answers may choose `{'`, `'.join(listed)}`"
+    opened = f"  # it opens: {opens}" if strangers else ""
     return f"{rule}\nfrom = {{ {table} }}{quoted(opened)[1:-1]}"
 
 

@@ -6,7 +6,7 @@ restricts fits where one origin may be listed; what cannot be followed may be an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, get_args
@@ -50,9 +50,12 @@ class ToolPattern:
         named = self.tools.may_fit(origin.tool) or (protocol is not None and may_name(self.tools, protocol))
         if not named:
             return False
-        if any("." in key for key in origin.path):  # a key may be what a service reads as several
-            return True
-        return all(step.may_fit(key) for step, key in zip(self.path, origin.path, strict=False))
+        for step, key in zip(self.path, origin.path, strict=False):
+            if "." in key:  # it may be read as several
+                return True
+            if not step.may_fit(key):
+                return False
+        return True
 
 
 @dataclass(frozen=True)
@@ -113,11 +116,12 @@ class OriginCondition:
         """Return whether a call may break it, for a rule that restricts."""
         return not self.allows(call, reader)
 
-    def covers(self, path: str, targets: Iterable[str]) -> bool:
-        """Return whether it says of an argument all that it may have come from."""
+    def covers(self, path: str, call: CallSources, reader: Reader) -> bool:
+        """Return whether it says where an argument, or a part of one, may have come from, and that holds."""
         if self.forbids:
             return False
-        return path in targets if not self.path else path == self.path or path.startswith(f"{self.path}.")
+        named = path in call.targets if not self.path else path == self.path or path.startswith(f"{self.path}.")
+        return named and self._holds(call.at(path), call, reader)
 
     def _holds(self, found: Origins, call: CallSources, reader: Reader) -> bool:
         if self.forbids:

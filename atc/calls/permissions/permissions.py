@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from atc import wording
-from atc._host.invisible import visible
 from atc._records.origins import CallOrigins
+from atc._records.records import DataFlow
 from atc.calls.approval import ApprovalRequest
 from atc.calls.permissions.approvers import Approvers
 from atc.calls.permissions.document import Section, read_document
@@ -143,7 +143,7 @@ class Permissions:
         if rule is None and effect is Effect.READ:
             return Decision("allow", effect=effect)
         suspect: tuple[Suspicion, ...] = ()
-        if untrusted and not (isinstance(rule, Grant) and rule.covers(call, untrusted)):
+        if untrusted and not (isinstance(rule, Grant) and rule.covers(call, untrusted, reader)):
             suspect = ("origins",)
         if author_saw and self.strangers.after != "allow":
             suspect = (*suspect, "author")
@@ -176,7 +176,7 @@ class Permissions:
         if not untrusted or not isinstance(first, Grant):
             return first
         grants = (rule for rule in chain([first], fitting) if isinstance(rule, Grant))
-        return next((rule for rule in grants if rule.covers(call, untrusted)), first)
+        return next((rule for rule in grants if rule.covers(call, untrusted, reader)), first)
 
     def _line(
         self,
@@ -299,8 +299,6 @@ class Permissions:
 
 
 _FILE = "the permissions file"
-MAX_PATH = 80
-"""Characters of an argument's path that a sentence shows."""
 
 
 def refusal(decision: Decision, permissions: Permissions) -> str:
@@ -346,14 +344,12 @@ def oddity(request: ApprovalRequest) -> str:
 
 def suspicion(request: ApprovalRequest, decision: Decision) -> str:
     """Return what strangers may have had a say in, so that a call wants a person whatever allows it."""
-    told = []
-    if "origins" in decision.suspect:
-        names = ", ".join(visible(path)[:MAX_PATH] for path in request.untrusted)
-        told.append(f"text that strangers write may have chosen {names}")
-    if "author" in decision.suspect:
-        tools = ", ".join(map(visible, request.author_saw))
-        told.append(f"it was written after its author saw what {tools} answered, which strangers write")
-    return " and ".join(told)
+    from atc.wording import origins
+
+    flow = request.data_flow or DataFlow()
+    no_matter = {"origins": "untrusted", "author": "author_saw"}
+    left_out = {field: () for why, field in no_matter.items() if why not in decision.suspect}
+    return origins.suspicion(flow.model_copy(update=left_out))
 
 
 def decided_by(decision: Decision) -> str:

@@ -41,11 +41,15 @@ class Strangers:
         for text, patterns in self._servers:
             if protocol.source.kind == "mcp" and any(map(patterns.may_fit, _names_of_server(protocol))):
                 return text
-        excused = protocol.untrusted is False and _is_server(protocol, self.trusted)
+        excused = protocol.untrusted is False and is_server(protocol, self.trusted)
         for text, patterns in () if excused else self._tools:
             if may_name(patterns, protocol):
                 return text
         return HINT if protocol.untrusted else ""
+
+    def is_named(self, protocol: Protocol) -> bool:
+        """Return whether a pattern of the file marks a tool."""
+        return self.marks(protocol) not in ("", HINT)
 
     def targets_of(self, only: Patterns | None) -> Targets:
         """Return which arguments of a tool are targets.
@@ -80,12 +84,8 @@ def server_named(text: str) -> str:
     return name
 
 
-def names_server(text: str, protocol: Protocol) -> bool:
-    """Return whether an entry of ``trusted`` is the server of a tool."""
-    return _is_server(protocol, (text,))
-
-
-def _is_server(protocol: Protocol, names: tuple[str, ...]) -> bool:
+def is_server(protocol: Protocol, names: tuple[str, ...]) -> bool:
+    """Return whether a tool is of a server of one of these names, letter by letter."""
     key = protocol.source.key
     return key is not None and key.kind == "mcp" and key.server in names
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Collection, Mapping
 
-from atc._records.origins import UNKNOWN, CallOrigins, OriginKind, Origins
+from atc._records.origins import UNKNOWN, CallOrigins, How, Origin, OriginKind, Origins
+from atc.programs.origins.calls import GiveUp, Site
+from atc.programs.origins.graph import Thing, TooMuch
+from atc.programs.origins.statements import Statements
 from atc.programs.program import Program
+from atc.schemas.protocol import Protocol, parameters_of
+
+MAX_PARTS = 200
+"""Parts of one argument that have origins of their own."""
 
 
 class ProgramOrigins:
@@ -13,22 +22,41 @@ class ProgramOrigins:
 
     Args:
         program: as it runs.
-        tools: the names of all tools that it may call.
+        tools: the names of all tools that it may call; with their protocols, positional arguments have names.
         inputs: the origins of the variables that it is given, by name; one that is not named is ``task``.
         task: in the user's words: a literal that stands there is ``task``.
         text: what other literals are: ``literal``, or ``author`` where a client's model wrote the program.
+
+    Attributes:
+        gave_up: why the program cannot be followed; empty where it can.
     """
 
     def __init__(
         self,
         program: Program,
-        tools: Collection[str],
+        tools: Collection[str] | Mapping[str, Protocol],
         *,
         inputs: Mapping[str, Origins] | None = None,
         task: str = "",
         text: OriginKind = "literal",
     ) -> None:
-        self._program, self._tools = program, tools
+        self._protocols: Mapping[str, Protocol] = tools if isinstance(tools, Mapping) else {}
+        self._task, self._text = task.casefold(), text
+        self._read: Statements | None = None
+        self.gave_up = ""
+        if program.tree is None:
+            self.gave_up = "it is no program"
+            return
+        read = Statements(program.tree, program.nodes, frozenset(tools), self._kind_of, text)
+        atoms = {
+            name: sum({read.graph.origin(each.kind, each.tool, each.path, each.how) for each in origins})
+            for name, origins in (inputs or {}).items()
+        }
+        try:
+            read.read(atoms)
+        except (GiveUp, TooMuch, RecursionError) as error:
+            self.gave_up = str(error) or type(error).__name__
+        self._read = read
 
     def of_call(self, tool: str, line: int, arguments: Collection[str]) -> CallOrigins:
         """Return the origins of the arguments of a call.
@@ -42,8 +70,121 @@ class ProgramOrigins:
             The origins of each name, and of the parts of an argument that the program writes as a display. A call that
             the program makes under a condition has the condition's origins in each of its arguments, as ``choice``.
         """
-        return dict.fromkeys(arguments, UNKNOWN)
+        sites = self._sites(tool, line)
+        if not sites:
+            return dict.fromkeys(arguments, UNKNOWN)
+        names = self._names(tool)
+        found: dict[str, Origins] = {}
+        for name in arguments:
+            parts: dict[str, Origins] = {}
+            for site in sites:
+                nodes = self._nodes(site, name, names, arguments)
+                if not nodes:
+                    parts[name] = parts.get(name, frozenset()) | UNKNOWN
+                chosen = self._deep([site.call.chosen])
+                self._add(parts, name, [*nodes], chosen)
+            found.update(parts)
+        return found if not self.gave_up else {name: origins | UNKNOWN for name, origins in found.items()}
 
     def of_variable(self, name: str) -> Origins:
         """Return the origins of what a module's variable may hold when the program ends, such as ``answer``."""
-        return UNKNOWN
+        if self.gave_up or self._read is None:
+            return UNKNOWN
+        node = self._read.top.final(name)
+        return self._deep([node]) if node else frozenset()
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _sites(self, tool: str, line: int) -> list[Site]:
+        sites = self._read.sites.get(tool, []) if self._read is not None else []
+        direct = [site for site in sites if site.call.direct and site.call.lines[0] <= line <= site.call.lines[1]]
+        return direct + [site for site in sites if not site.call.direct]
+
+    def _names(self, tool: str) -> list[tuple[str, str]]:
+        """Return the names of a tool's parameters as programs write them and as its protocol has them, in order."""
+        protocol = self._protocols.get(tool)
+        if not isinstance(protocol, Protocol):
+            return []
+        return [(parameter.name, parameter.original) for parameter in parameters_of(protocol)]
+
+    def _nodes(
+        self, site: Site, name: str, names: list[tuple[str, str]], arguments: Collection[str]
+    ) -> dict[int, bool]:
+        """Return the nodes that may be an argument, each with whether it surely is."""
+        call = site.call
+        written = dict((original, own) for own, original in names)
+        known = {own for own, _ in names} | set(arguments)
+        own = written.get(name, name)
+        if own in call.named:
+            return {call.named[own]: True}
+        found = {node: False for key, node in call.named.items() if key not in known}
+        order = [original for _, original in names]
+        if order and not call.stars and name in order:
+            at = order.index(name)
+            found.update({call.args[at]: True} if at < len(call.args) else {})
+        else:
+            found.update(dict.fromkeys(call.args, False))
+        found.update(dict.fromkeys((node for _, node in call.stars), False))
+        found.update(dict.fromkeys(call.spread, False))
+        return found
+
+    def _add(self, parts: dict[str, Origins], name: str, nodes: list[int], chosen: Origins) -> None:
+        """Add the origins of an argument, and of the parts that displays give it."""
+        assert self._read is not None
+        graph = self._read.graph
+        parts[name] = parts.get(name, frozenset()) | self._deep(nodes) | chosen
+        todo = [(name, nodes, 0)]
+        while todo and len(parts) < MAX_PARTS:
+            path, here, depth = todo.pop()
+            things = [t for node in here for t in graph.each(graph.bits[node] & graph.things)]
+            if depth > 8 or len(things) != 1 or things[0].kind != "dict" or things[0].copies:
+                continue
+            thing: Thing = things[0]
+            if any(graph.bits[node] & graph.alias for node in here) or graph.bits[thing.rest]:
+                continue
+            for key, node in thing.fields.items():
+                if isinstance(key, str):
+                    inner = f"{path}.{key}"
+                    parts[inner] = parts.get(inner, frozenset()) | self._deep([node, *self._references(here)]) | chosen
+                    todo.append((inner, [node], depth + 1))
+
+    def _references(self, nodes: list[int]) -> list[int]:
+        assert self._read is not None
+        graph = self._read.graph
+        return [graph.node(graph.bits[node] & graph.pure) for node in nodes]
+
+    def _deep(self, nodes: list[int]) -> Origins:
+        """Return the origins of everything that some nodes hold, however deep."""
+        assert self._read is not None
+        graph = self._read.graph
+        found, things, todo = 0, set(), [*nodes]
+        seen: set[int] = set()
+        while todo:
+            node = todo.pop()
+            if node in seen or not node:
+                continue
+            seen.add(node)
+            bits = graph.bits[node]
+            found |= bits & graph.pure
+            for part in graph.each(bits & graph.alias):
+                found |= graph.of_part(part)
+                todo.append(part[0].put)
+            for thing in graph.each(bits & graph.things):
+                if thing.atom not in things:
+                    things.add(thing.atom)
+                    todo += [thing.rest, thing.shape, thing.keys, *thing.fields.values()]
+                    todo += [graph.all_of(thing)] if thing.copies else []
+                    graph.solve()
+        return frozenset(map(_origin, graph.each(found)))
+
+    def _kind_of(self, text: str) -> str:
+        folded = text.casefold()
+        if not folded.strip() or len(folded) > len(self._task) or folded not in self._task:
+            return self._text
+        return "task" if re.search(rf"(?<!\w){re.escape(folded)}(?!\w)", self._task) else self._text
+
+
+@functools.lru_cache(maxsize=4_096)
+def _origin(made: tuple[OriginKind, str, tuple[str, ...], How]) -> Origin:
+    kind, tool, path, how = made
+    return Origin(kind=kind, tool=tool, path=path, how=how)

@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from atc._records.origins import UNKNOWN, CallOrigins, Origin, Origins
 from atc.calls.permissions import Decision, Permissions, Who
+from atc.calls.permissions.document import _RuleText
 from atc.calls.permissions.origins import origin_of
+from atc.calls.permissions.strangers import Strangers
 from atc.errors import SettingsError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol, Source
@@ -200,6 +204,15 @@ def test_an_allowance_lifts_what_strangers_chose_only_where_its_own_from_lists_i
     assert decided(written(tmp_path, f'{ALLOW}not_from = "tool:x"'), mail, untrusted=("to",)).suspect == ("origins",)
 
 
+def test_a_rule_over_one_argument_lifts_nothing_of_another_whose_name_begins_as_its_own(tmp_path: Path) -> None:
+    permissions = written(tmp_path, f'{ALLOW}from = {{"message.to" = "task"}}')
+    task, web = of("task"), of("tool:web")
+    origins = {"message": task | web, "message.to": task, "message.to.cc": web}
+    arguments = {"message": {"to": "x", "to.cc": "y"}}
+    told = decided(permissions, origins, arguments=arguments, untrusted=("message.to.cc",))
+    assert told.suspect == ("origins",)
+
+
 def test_the_line_that_is_proposed_lifts_it_and_opens_no_more(tmp_path: Path) -> None:
     mail = of("tool:read_mail.sender") | of("task", "literal", how="choice") | of("tool:list_mail", how="choice")
     asked = decided(Permissions.default(), {"to": mail, "text": of("task")}, untrusted=("to",))
@@ -307,3 +320,76 @@ def test_the_file_says_which_arguments_are_targets(tmp_path: Path) -> None:
 def test_what_is_not_understood_is_an_error(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=re.escape(message)):
         written(tmp_path, text)
+
+
+# -- whatever the rules are --------------------------------------------------------------------------------------------
+
+STRICT = {"allow": 0, "ask": 1, "deny": 2}
+TEXTS = ["task", "literal", "author", "tool:mail", "tool:mail.a", "tool:mail.a.b", "tool:web", "tool:w*", "tool:*"]
+ORIGINS = some.builds(
+    Origin,
+    kind=some.just("tool"),
+    tool=some.sampled_from(["mail", "web", "Web"]),
+    path=some.lists(some.sampled_from(["a", "b", "a.b"]), max_size=2).map(tuple),
+    how=some.sampled_from(["value", "call", "choice", "author"]),
+) | some.builds(
+    Origin, kind=some.sampled_from(["task", "literal", "author"]), how=some.sampled_from(["value", "call", "choice"])
+)
+LISTED = some.lists(some.sampled_from(TEXTS), min_size=1, max_size=3)
+CONDITIONS = LISTED | some.dictionaries(some.sampled_from(["to", "cc", "message.to"]), LISTED, min_size=1, max_size=2)
+RULES = some.lists(
+    some.fixed_dictionaries({"allow": some.just("send"), "from": CONDITIONS})
+    | some.fixed_dictionaries({"allow": some.just("send"), "not_from": CONDITIONS})
+    | some.fixed_dictionaries({"ask": some.just("send"), "not_from": CONDITIONS})
+    | some.fixed_dictionaries({"deny": some.just("send"), "not_from": CONDITIONS})
+    | some.just({"allow": "send"}),
+    max_size=4,
+)
+GIVEN = {"to": "x", "cc": "x", "text": "x", "message": {"to": "x"}}
+NAMES = some.sampled_from(sorted(GIVEN))
+FOUND = some.fixed_dictionaries({name: some.frozensets(ORIGINS, max_size=4) for name in GIVEN})
+UNTRUSTED = some.sampled_from([(), ("to",), ("to", "cc"), ("text",)])
+
+
+def made(rules: list[dict[str, Any]], after: Any = "ask") -> Permissions:
+    read = [_RuleText.model_validate(each) for each in rules]
+    numbered = tuple(each.rule(number) for number, each in enumerate(read, 1))
+    return Permissions(numbered, strangers=Strangers(after=after))
+
+
+def gravity(permissions: Permissions, origins: CallOrigins, untrusted: tuple[str, ...] = ()) -> int:
+    return STRICT[permissions.decide(Who(), SEND, GIVEN, origins, untrusted=untrusted).asks]
+
+
+@given(RULES, FOUND, NAMES, ORIGINS, UNTRUSTED)
+def test_one_more_origin_never_widens(
+    rules: list[dict[str, Any]], found: CallOrigins, name: str, more: Origin, untrusted: tuple[str, ...]
+) -> None:
+    permissions = made(rules)
+    wider = [found, {**found, name: found[name] | {more}}, {**found, name: found[name] | {more} | UNKNOWN}]
+    unsaid = {key: value for key, value in found.items() if key != name}
+    verdicts = [gravity(permissions, each, untrusted) for each in (*wider, {**found, name: UNKNOWN}, unsaid)]
+    assert verdicts == sorted(verdicts)
+
+
+@given(RULES, FOUND, NAMES, ORIGINS.filter(lambda each: bool(each.path)))
+def test_the_whole_of_a_response_is_never_less_than_a_part_of_it(
+    rules: list[dict[str, Any]], found: CallOrigins, name: str, part: Origin
+) -> None:
+    whole = part.model_copy(update={"path": part.path[:-1]})
+    of_part, of_whole = (gravity(made(rules), {**found, name: found[name] | {each}}) for each in (part, whole))
+    assert of_part <= of_whole
+
+
+@given(RULES, FOUND, UNTRUSTED)
+def test_what_strangers_may_have_chosen_never_widens_and_the_lines_that_are_proposed_lift_it(
+    rules: list[dict[str, Any]], found: CallOrigins, untrusted: tuple[str, ...]
+) -> None:
+    assert gravity(made(rules), found) <= gravity(made(rules), found, untrusted)
+    about: Any = {"untrusted": untrusted, "author_saw": ("mail",)}
+    told = made(rules).decide(Who(), SEND, GIVEN, found, **about)
+    assert told.asks != "allow"
+    if told.line:
+        more = tomllib.loads(told.line)
+        lifting = made([*rules, *more.get("rules", [])], more["after_untrusted"])
+        assert lifting.decide(Who(), SEND, GIVEN, found, **about).asks == "allow"

@@ -16,11 +16,12 @@ from typing import Any
 from atc import wording
 from atc._records.packing import as_text
 from atc._records.prices import money_text
-from atc._records.records import BodyError, Drift, DryRun, Feed, Replacement, SketchFacts
+from atc._records.records import BodyError, DataFlow, Drift, DryRun, Feed, PlannedCall, Replacement, SketchFacts
 from atc.errors import TraceError
 from atc.serve.pages.run.nodes import WHOLE, Limits, as_json, brief, node, plain, value_at
 from atc.traces.reading import FAILS
 from atc.wording import outcomes, plans, sketches
+from atc.wording.origins import careful
 
 _MOST, _SENTENCE = 300, 500
 _FEEDS = 40
@@ -42,13 +43,15 @@ def _chosen(data: Mapping[str, Any]) -> dict[str, Any]:
 def _asked(data: Mapping[str, Any]) -> dict[str, Any]:
     feeds = [Feed.model_validate_json(as_json(each)) for each in islice(data.get("feeds", ()), _MOST)]
     arguments = data.get("arguments")
-    found = plans.origins(feeds, arguments if isinstance(arguments, Mapping) else {})
+    flow = DataFlow.model_validate_json(as_json(data["data_flow"])) if data.get("data_flow") else None
+    found = plans.origins(feeds, arguments if isinstance(arguments, Mapping) else {}, flow)
     origins = [
         [brief(name), *(_sentence(each) for each in (origin, part) if each)]
         for name, parts in found.items()
         for part, origin in parts
     ]
-    return {"origins": origins} if origins else {}
+    made = {"origins": origins} if origins else {}
+    return made | ({"careful": list(map(_sentence, told))} if (told := careful(flow)) else {})
 
 
 def _called(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,6 +65,14 @@ def _called(data: Mapping[str, Any]) -> dict[str, Any]:
 def _banned(data: Mapping[str, Any]) -> dict[str, Any]:
     substitutes = [Replacement.model_validate(each) for each in islice(data.get("substitutes", ()), 20)]
     return {"words": _sentence(wording.is_down(str(data["tool"])[:200], substitutes))}
+
+
+def _planned(call: PlannedCall) -> dict[str, Any]:
+    came = plans.came(call.feeds, call.arguments, call.data_flow)
+    told = [*call.notes[:20], *(f"careful: {text}" for text in careful(call.data_flow)), *came[:_FEEDS]]
+    more = [f"… and {len(came) - _FEEDS} more"] if len(came) > _FEEDS else []
+    text = plain(plans.planned_call(call)[:_SENTENCE])
+    return {"index": call.index, "line": call.line, "text": text, "notes": [*map(_sentence, told), *more]}
 
 
 def _ended(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,17 +93,7 @@ def _ended(data: Mapping[str, Any]) -> dict[str, Any]:
         found = DryRun.model_validate_json(as_json(data["dry_run"]))
         made["plan"] = {
             "heading": plans.heading(found),
-            "calls": [
-                {
-                    "index": call.index,
-                    "line": call.line,
-                    "text": plain(plans.planned_call(call)[:_SENTENCE]),
-                    "notes": [_sentence(note) for note in call.notes[:20]]
-                    + [_sentence(plans.fed(feed, call.arguments)) for feed in call.feeds[:_FEEDS]]
-                    + ([f"… and {left} more"] if (left := len(call.feeds) - _FEEDS) > 0 else []),
-                }
-                for call in found.planned[:_MOST]
-            ],
+            "calls": [_planned(call) for call in found.planned[:_MOST]],
             "stop": _sentence(plans.stop(found.stop, found.planned)) if found.stop is not None else "",
             "unseen": _sentence(plans.unseen(found.unseen)) if found.unseen else "",
         }

@@ -1,0 +1,600 @@
+"""Turns the expressions of a program into nodes of the graph."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any, cast
+
+from atc.programs.origins.calls import Call, Calls, Function, GiveUp, constant_key
+from atc.programs.origins.graph import ANY, ITERATE, PART, Thing
+from atc.programs.origins.scopes import Scope
+
+_KEEP = ast.Add | ast.BitOr | ast.BitAnd | ast.BitXor | ast.Sub | ast.Mult
+"""Operators that containers have, too."""
+_CONSUMERS = frozenset("any all sum next list tuple set frozenset sorted min max dict join fsum mean Counter".split())
+
+
+class Expressions(Calls):
+    """Evaluates expressions to nodes.
+
+    Attributes:
+        scope: the one that is read now.
+        pc: a node with the conditions around, within the function; 0 without any.
+        body: a node with the conditions under which the function runs; 0 in the module.
+        touched: a node for everything that may fail, where somebody may catch it; else 0.
+        caught: a node that holds something where somebody catches it; 0 where nobody can.
+        within: the function that is read now.
+    """
+
+    scope: Scope
+    pc = body = touched = caught = 0
+    within: Function | None = None
+    catches = raises = properties = defaults = False
+    last: Call
+    bound: set[str]
+
+    def __init__(self, tools: frozenset[str], kind_of: Callable[[str], str], literal: str) -> None:
+        super().__init__(tools, 0)
+        self._kind_of, self._kind = kind_of, literal
+        self.literal = self.text(literal)
+        self._texts: dict[str, int] = {literal: self.graph.node(self.literal)}
+        self.plain.update(self._texts.values())
+        self._constants: dict[str, int] = {}
+        self.deferred: list[tuple[Function, Scope]] = []
+        self.walrus: list[list[tuple[str, int]]] = []
+
+    # -- conditions ----------------------------------------------------------------------------------------------------
+
+    def chosen(self) -> int:
+        """Return a node with all conditions around this place."""
+        if not self.body or not self.pc:
+            return self.pc or self.body
+        node = self.graph.node()
+        self.graph.copy(self.pc, node)
+        self.graph.copy(self.body, node)
+        return node
+
+    def under(self, *conditions: int) -> int:
+        """Return the conditions here and some more, of which everything chooses."""
+        node = self.graph.node()
+        self.graph.copy(self.pc, node)
+        for condition in conditions:
+            self.graph.flat(condition, node, "choice")
+        return node
+
+    # -- expressions ---------------------------------------------------------------------------------------------------
+
+    def ev(self, node: ast.expr) -> int:
+        """Return the node of an expression's value."""
+        made = _HANDLERS[type(node)](self, node)
+        if self.touched and made not in self.plain:
+            self.graph.copy(made, self.touched)
+        return made
+
+    def constant(self, node: ast.Constant) -> int:
+        value = node.value
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            text = str(value)
+            if (found := self._constants.get(text)) is None:
+                if "__" in text and isinstance(value, str) and _is_behind(text):
+                    raise GiveUp(text)
+                kind = self._kind_of(text)
+                if kind not in self._texts:
+                    self._texts[kind] = self.graph.node(self.text(kind))
+                    self.plain.add(self._texts[kind])
+                found = self._constants[text] = self._texts[kind]
+            return found
+        return self._texts[self._kind]
+
+    def name(self, node: ast.Name) -> int:
+        return self.scope.read(node.id)
+
+    def _made_of(self, *sources: int) -> int:
+        real = [*dict.fromkeys(sources)]
+        if len(real) == 1 and real[0] in self.plain:
+            return real[0]
+        made = self.graph.node()
+        self.flows(real, made)
+        return made
+
+    def joined(self, node: ast.JoinedStr) -> int:
+        return self._made_of(*map(self.ev, node.values))
+
+    def formatted(self, node: ast.FormattedValue) -> int:
+        parts = [self.ev(node.value)]
+        if node.format_spec is not None:
+            parts.append(self.ev(node.format_spec))
+        return self._made_of(*parts)
+
+    def display(self, node: ast.List | ast.Tuple | ast.Set) -> int:
+        made = self.graph.node()
+        thing = self.new("list", made)
+        certain = not isinstance(node, ast.Set)
+        for at, item in enumerate(node.elts):
+            if isinstance(item, ast.Starred):
+                source = self.ev(item.value)
+                self.graph.load(source, ITERATE, thing.rest, (self.chosen(),))
+                self.graph.shape(source, thing.shape)
+                certain = False
+            else:
+                value = self.ev(item)
+                self.graph.copy(value, self.graph.field(thing, at) if certain else thing.rest)
+                if isinstance(node, ast.Set):
+                    self.graph.flat(value, thing.shape, "choice")
+        return made
+
+    def dict(self, node: ast.Dict) -> int:
+        graph, made = self.graph, self.graph.node()
+        thing = self.new("dict", made)
+        for key, item in zip(node.keys, node.values, strict=True):
+            value = self.ev(item)
+            if key is None:
+                self._update_dict(thing, value)
+                continue
+            key_node = self.ev(key)
+            graph.copy(key_node, graph.keys_of(thing))
+            known = constant_key(key)
+            if known is ANY:
+                graph.copy(value, thing.rest)
+                graph.flat(key_node, thing.rest, "choice")
+                graph.flat(key_node, thing.shape, "choice")
+            else:
+                graph.copy(value, graph.field(thing, known))
+        return made
+
+    def subscript(self, node: ast.Subscript) -> int:
+        base, made = self.ev(node.value), self.graph.node()
+        if isinstance(node.slice, ast.Slice):
+            self.graph.copy(base, made)
+            bounds = [self.ev(each) for each in (node.slice.lower, node.slice.upper, node.slice.step) if each]
+            for bound in bounds:
+                self.graph.flat(bound, made, "choice")
+            return self._sliced(base, made, bounds)
+        key = constant_key(node.slice)
+        self.graph.load(base, key, made, (self.chosen(),))
+        if key is ANY or self.defaults:
+            key_node = self.ev(node.slice)
+            if key is ANY:
+                self.graph.flat(key_node, made, "choice")
+            if self.defaults:
+                self._default(base, key_node)
+        return made
+
+    def _default(self, base: int, key: int) -> None:
+        """Let a ``defaultdict`` have a key that is read."""
+        graph, chosen = self.graph, self.under(key)
+        graph.copy(self.body, chosen)
+
+        def apply(bits: int) -> None:
+            for thing in graph.each(bits & graph.things):
+                if thing.makes:
+                    graph.copy(key, graph.keys_of(thing))
+                    graph.copy(chosen, thing.shape)
+
+        graph.when(base, apply)
+
+    def _sliced(self, base: int, made: int, bounds: list[int]) -> int:
+        """Return a part of a list: its positions are others, so it is a new list, beside the old one."""
+        graph, result = self.graph, self.graph.node()
+
+        def apply(bits: int) -> None:
+            graph.put(result, bits & ~graph.things)
+            if bits & graph.things and ("slice", result) not in self._made:
+                self._made["slice", result] = thing = self.new("list", result)
+                graph.load(base, PART, thing.rest, (self_chosen,))
+                graph.shape(base, thing.shape)
+                for bound in bounds:
+                    graph.flat(bound, thing.shape, "choice")
+
+        self_chosen = self.chosen()
+        graph.when(made, apply)
+        return result
+
+    def attr(self, node: ast.Attribute) -> int:
+        if _is_behind(node.attr) and node.attr not in ("__name__", "__doc__"):
+            raise GiveUp(node.attr)
+        made = self.graph.node()
+        if self.properties:
+            chosen, touched = self.getters.setdefault(node.attr, (self.graph.node(), self.graph.node()))
+            self.graph.copy(self.chosen(), chosen)
+            if self.touched:
+                self.graph.copy(touched, self.touched)
+        self.method_value(self.ev(node.value), node.attr, made)
+        return made
+
+    def binary(self, node: ast.BinOp) -> int:
+        left, right = self.ev(node.left), self.ev(node.right)
+        made = self._made_of(left, right)
+        if isinstance(node.op, ast.MatMult):
+            raise GiveUp("@")
+        if isinstance(node.op, _KEEP) and not (_is_scalar(node.left) or _is_scalar(node.right)):
+            made = self._combined(made, left, right)
+        elif isinstance(node.op, ast.Mult):
+            made = self._combined(made, left, right)
+        return made
+
+    def _combined(self, flat: int, left: int, right: int) -> int:
+        """Return what may be a new container with the items of two others."""
+        graph, made = self.graph, self.graph.node()
+        graph.copy(flat, made)
+        chosen = self.chosen()
+
+        def apply(bits: int) -> None:
+            if bits & (graph.things | graph.alias) and ("combined", made) not in self._made:
+                self._made["combined", made] = True
+                both = self.graph.node()
+                graph.copy(left, both)
+                graph.copy(right, both)
+                thing = self.new("list", made)
+                graph.load(both, ITERATE, thing.rest, (chosen,))
+                graph.shape(both, thing.shape)
+                graph.flat(thing.rest, thing.shape, "choice")
+                table = self.new("dict", made)
+                self._update_dict(table, left)
+                self._update_dict(table, right)
+
+        graph.when(left, apply)
+        graph.when(right, apply)
+        return made
+
+    def unary(self, node: ast.UnaryOp) -> int:
+        return self._made_of(self.ev(node.operand))
+
+    def boolean(self, node: ast.BoolOp) -> int:
+        made, before = self.graph.node(), self.pc
+        for value in node.values:
+            found = self.ev(value)
+            self.graph.copy(found, made)
+            if value is not node.values[-1]:
+                self.pc = self.under(found)
+                self.graph.copy(self.pc, made)
+        self.pc = before
+        return made
+
+    def compare(self, node: ast.Compare) -> int:
+        sources = [self.ev(node.left), *map(self.ev, node.comparators)]
+        if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
+            self._consume(sources, self._inner())
+        return self._made_of(*sources)
+
+    def _inner(self) -> Call:
+        return Call(self.chosen(), self.touched, self.caught, (0, 0))
+
+    def conditional(self, node: ast.IfExp) -> int:
+        made, before = self.graph.node(), self.pc
+        self.pc = self.under(self.ev(node.test))
+        for part in (node.body, node.orelse):
+            self.graph.copy(self.ev(part), made)
+        self.graph.copy(self.pc, made)
+        self.pc = before
+        return made
+
+    def named(self, node: ast.NamedExpr) -> int:
+        value = self.ev(node.value)
+        assert isinstance(node.target, ast.Name)
+        kept = self.guarded(value)
+        self.scope.assign(node.target.id, kept)
+        for each in self.walrus:
+            each.append((node.target.id, kept))
+        return value
+
+    def guarded(self, value: int) -> int:
+        """Return what a variable holds that is given a value here: chosen by the conditions around."""
+        if not self.pc:
+            return value
+        made = self.graph.node()
+        self.graph.copy(value, made)
+        self.graph.copy(self.pc, made)
+        return made
+
+    def function(self, node: ast.Lambda) -> int:
+        return self.graph.node(self.define(node))
+
+    def define(self, node: ast.FunctionDef | ast.Lambda) -> int:
+        """Return the atom of a function of the program; its body is read later."""
+        function = Function(self.graph, node, self.scope)
+        given = node.args
+        plain = [*given.posonlyargs, *given.args]
+        defaults = [*zip(plain[len(plain) - len(given.defaults) :], given.defaults, strict=True)]
+        defaults += [(arg, each) for arg, each in zip(given.kwonlyargs, given.kw_defaults, strict=True) if each]
+        for arg, default in defaults:
+            self.graph.copy(self.ev(default), function.all_params[arg.arg])
+        self.deferred.append((function, self.scope))
+        return self.graph.function(("own", id(function)), function)
+
+    # -- comprehensions ------------------------------------------------------------------------------------------------
+
+    def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> int:
+        graph, made = self.graph, self.graph.node()
+        is_dict = isinstance(node, ast.DictComp)
+        thing = self.new("dict" if is_dict else "list", made)
+        before, scope = self.pc, self.scope
+        lazy = isinstance(node, ast.GeneratorExp)
+        body = self.body
+        if lazy:
+            thing.moving, thing.body = True, graph.node()
+            graph.copy(self.body, thing.body)
+            graph.copy(self.pc, thing.body)
+            graph.copy(thing.shape, thing.body)
+            self.body = thing.body
+        first = self.ev(node.generators[0].iter)
+        if lazy and node not in self._eager:
+            self.scope = _Lazy(scope)
+        begin = self.scope.open(is_loop=True)
+        walrus: list[tuple[str, int]] = []
+        self.walrus.append(walrus)
+        for at, generator in enumerate(node.generators):
+            if generator.is_async:
+                raise GiveUp("async")
+            source = first if at == 0 else self.ev(generator.iter)
+            self.enter_loop(generator.target, source, bind=True)
+            for test in generator.ifs:
+                self.pc = self.under(self.ev(test))
+        if isinstance(node, ast.DictComp):
+            key = self.ev(node.key)
+            graph.copy(key, graph.keys_of(thing))
+            graph.flat(key, thing.shape, "choice")
+            graph.copy(self.ev(node.value), thing.rest)
+            graph.flat(key, thing.rest, "choice")
+        else:
+            value = self.ev(node.elt)
+            graph.copy(value, thing.rest)
+            if isinstance(node, ast.SetComp):
+                graph.flat(value, thing.shape, "choice")
+        if self.pc != before:
+            graph.copy(self.pc, thing.shape)
+        self.scope.close_loop(begin)
+        self.scope, self.pc, self.body = scope, before, body
+        self.walrus.pop()
+        for name, value in walrus:
+            joined = graph.node()
+            graph.copy(value, joined)
+            graph.copy(self.scope.read(name), joined)
+            self.scope.assign(name, joined)
+        return made
+
+    def enter_loop(self, target: ast.expr, source: int, *, bind: bool = False) -> None:
+        """Begin to go through the items of a value: it chooses how often."""
+        graph = self.graph
+        self.pc = pc = self.under()
+        graph.shape(source, pc)
+        item = graph.node()
+        graph.load(source, ITERATE, item, (self.chosen(),))
+        if self.touched:
+            graph.copy(item, self.touched)
+        self.store_to(target, item, bind=bind)
+
+    # -- assignments ---------------------------------------------------------------------------------------------------
+
+    def store_to(self, target: ast.expr, value: int, *, bind: bool = False) -> None:
+        """Assign a value to a target."""
+        if isinstance(target, ast.Name):
+            if bind:
+                self.scope.bind(target.id, self.guarded(value))
+            elif target.id in self.scope.elsewhere:
+                made = self.graph.node()
+                self.graph.copy(value, made)
+                self.graph.copy(self.chosen(), made)
+                self.scope.assign(target.id, made)
+            else:
+                self.scope.assign(target.id, self.guarded(value))
+        elif isinstance(target, ast.Tuple | ast.List):
+            certain = True
+            for at, each in enumerate(target.elts):
+                part = self.graph.node()
+                if isinstance(each, ast.Starred):
+                    certain = False
+                    items = self.graph.node()
+                    thing = self.new("list", part)
+                    self.graph.load(value, ITERATE, items, (self.chosen(),))
+                    self.graph.copy(items, thing.rest)
+                    self.graph.shape(value, thing.shape)
+                    self.store_to(each.value, part, bind=bind)
+                else:
+                    self.graph.load(value, at if certain else ITERATE, part, (self.chosen(),))
+                    self._unpacked(value, part)
+                    self.store_to(each, part, bind=bind)
+        elif isinstance(target, ast.Subscript):
+            base = self.ev(target.value)
+            if isinstance(target.slice, ast.Slice):
+                bounds = [self.ev(each) for each in (target.slice.lower, target.slice.upper, target.slice.step) if each]
+                which = self.graph.node()
+                for bound in bounds:
+                    self.graph.flat(bound, which, "choice")
+                call = self._inner()
+                self.extend(base, value, call)
+                self.graph.scramble(base, (which, call.chosen))
+                return
+            key = constant_key(target.slice)
+            key_node = self.ev(target.slice)
+            chosen = (self.chosen(),)
+            if key is ANY:
+                self.graph.store(base, ANY, value, chosen, key_node)
+            else:
+                self.graph.store(base, key, value, chosen)
+                self._add_key(base, key_node)
+        elif isinstance(target, ast.Attribute):
+            if _is_behind(target.attr):
+                raise GiveUp(target.attr)
+            self.set_attribute(self.ev(target.value), target.attr, value, (self.chosen(),))
+        elif isinstance(target, ast.Starred):
+            self.store_to(target.value, value, bind=bind)
+        else:
+            raise GiveUp(type(target).__name__)
+
+    def _unpacked(self, value: int, part: int) -> None:
+        """Unpack the keys of a dict, which have no positions."""
+        graph = self.graph
+
+        def apply(bits: int) -> None:
+            for thing in graph.each(bits & graph.things):
+                if thing.kind in ("dict", "mixed"):
+                    graph.copy(graph.keys_of(thing), part)
+
+        graph.when(value, apply)
+
+    def _add_key(self, base: int, key: int) -> None:
+        graph = self.graph
+
+        def apply(bits: int) -> None:
+            for thing in graph.each(bits & graph.things):
+                if thing.kind == "dict":
+                    graph.copy(key, graph.keys_of(thing))
+
+        graph.when(base, apply)
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def calls(self, node: ast.Call) -> int:
+        result = self.graph.node()
+        function = node.func
+        base = callee = 0
+        known = isinstance(function, ast.Name) and function.id not in self.bound and self.scope.read(function.id)
+        if known:
+            (found,) = self.graph.each(self.graph.bits[known])
+            known = isinstance(found, tuple) and found[0] in ("tool", "builtin")
+        if known:
+            pass
+        elif isinstance(function, ast.Attribute):
+            if _is_behind(function.attr) and function.attr != "__init__":
+                raise GiveUp(function.attr)
+            base = self.ev(function.value)
+        else:
+            callee = self.ev(function)
+        chosen = self.chosen()
+        if not known:
+            around, chosen = chosen, self.graph.node()
+            self.graph.copy(around, chosen)
+        call = Call(chosen, self.touched, self.caught, (node.lineno, node.end_lineno or node.lineno))
+        if self.raises:
+            call.exits = self.graph.node()
+        eager = _called_name(function) in _CONSUMERS
+        for at, arg in enumerate(node.args):
+            if eager and isinstance(arg, ast.GeneratorExp):
+                self._eager.add(arg)
+            if isinstance(arg, ast.Starred):
+                call.stars.append((at, self.ev(arg.value)))
+            else:
+                call.nodes.append(arg)
+                value = self.ev(arg)
+                if call.stars:
+                    many = self.graph.node()
+                    self.graph.copy(value, self.new("list", many).rest)
+                    call.stars.append((call.stars[0][0], many))
+                else:
+                    call.args.append(value)
+        for keyword in node.keywords:
+            value = self.ev(keyword.value)
+            if keyword.arg is None:
+                call.spread.append(value)
+            else:
+                call.named[keyword.arg] = value
+        self.last = call
+        if known:
+            self.enter(found, call, result)
+        elif base:
+            assert isinstance(function, ast.Attribute)
+            self.method(base, function.attr, call, result, self.within)
+        else:
+            self.call(callee, call, result, self.within)
+        return result
+
+    def yields(self, node: ast.Yield) -> int:
+        thing = self._generator()
+        if node.value is not None:
+            self.graph.copy(self.guarded(self.ev(node.value)), thing.rest)
+        self.graph.copy(self.pc, thing.shape)
+        return self._texts[self._kind]
+
+    def yields_from(self, node: ast.YieldFrom) -> int:
+        thing = self._generator()
+        source = self.ev(node.value)
+        self.graph.load(source, ITERATE, thing.rest, (self.chosen(), thing.shape))
+        self.graph.shape(source, thing.shape)
+        self.graph.copy(self.pc, thing.shape)
+        return self._texts[self._kind]
+
+    def _generator(self) -> Thing:
+        assert self.within is not None
+        if self.within.generator is None:
+            thing = Thing(self.graph, "list")
+            thing.moving, thing.body = True, self.within.body
+            self.within.generator = thing
+            self.graph.put(self.within.returns, thing.atom)
+        return self.within.generator
+
+    def starred(self, node: ast.Starred) -> int:
+        return self.ev(node.value)
+
+    def refused(self, node: ast.expr) -> int:
+        raise GiveUp(type(node).__name__)
+
+    _eager: set[ast.AST] = set()  # noqa: RUF012 - each instance has its own
+
+
+class _Lazy(Scope):
+    """Reads the variables around a generator expression, which may run at any time."""
+
+    def __init__(self, around: Scope) -> None:
+        super().__init__(around._graph, around, around._shared, around._builtin)
+        self._readable = around
+
+
+def _is_scalar(node: ast.expr) -> bool:
+    """Return whether an operand is text or a number, so that the result is no container."""
+    return (isinstance(node, ast.Constant) and not isinstance(node.value, bytes)) or isinstance(node, ast.JoinedStr)
+
+
+def _is_behind(name: str) -> bool:
+    """Return whether a text names what lies behind an object."""
+    return (
+        "__" in name
+        and name != "__main__"
+        and any(part.startswith("__") and part.endswith("__") and len(part) > 4 for part in _words(name))
+    )
+
+
+def _words(text: str) -> list[str]:
+    return "".join(sign if sign.isalnum() or sign == "_" else " " for sign in text).split()
+
+
+def _called_name(function: ast.expr) -> str:
+    if isinstance(function, ast.Name):
+        return function.id
+    return function.attr if isinstance(function, ast.Attribute) else ""
+
+
+_Handler = Callable[[Any, Any], int]
+_HANDLERS: dict[type[ast.expr], _Handler] = cast(
+    "dict[type[ast.expr], _Handler]",
+    {
+        ast.Constant: Expressions.constant,
+        ast.Name: Expressions.name,
+        ast.JoinedStr: Expressions.joined,
+        ast.FormattedValue: Expressions.formatted,
+        ast.List: Expressions.display,
+        ast.Tuple: Expressions.display,
+        ast.Set: Expressions.display,
+        ast.Dict: Expressions.dict,
+        ast.Subscript: Expressions.subscript,
+        ast.Attribute: Expressions.attr,
+        ast.BinOp: Expressions.binary,
+        ast.UnaryOp: Expressions.unary,
+        ast.BoolOp: Expressions.boolean,
+        ast.Compare: Expressions.compare,
+        ast.IfExp: Expressions.conditional,
+        ast.NamedExpr: Expressions.named,
+        ast.Lambda: Expressions.function,
+        ast.ListComp: Expressions.comprehension,
+        ast.SetComp: Expressions.comprehension,
+        ast.GeneratorExp: Expressions.comprehension,
+        ast.DictComp: Expressions.comprehension,
+        ast.Call: Expressions.calls,
+        ast.Yield: Expressions.yields,
+        ast.YieldFrom: Expressions.yields_from,
+        ast.Starred: Expressions.starred,
+        ast.Await: Expressions.refused,
+        ast.Slice: Expressions.refused,
+    },
+)

@@ -1,0 +1,114 @@
+"""Names the parts of Python whose data flow is known. What stands here can be followed, and nothing else can."""
+
+from __future__ import annotations
+
+SCALAR = frozenset(
+    """
+    abs all any ascii bin bool bytes chr complex divmod float format hash hex id int isinstance issubclass len oct ord
+    pow print repr round str callable hasattr
+    """.split()
+)
+"""Built-ins that return a value which nobody can change, made of their arguments."""
+LISTS = frozenset("list tuple set frozenset reversed iter enumerate zip range sorted map filter bytearray".split())
+LAZY = frozenset("iter reversed enumerate zip map filter".split())
+SELECT = frozenset("min max next sum".split())
+EXCEPTIONS = frozenset(
+    """
+    ArithmeticError AssertionError AttributeError BaseException EOFError Exception FloatingPointError ImportError
+    IndexError KeyError KeyboardInterrupt LookupError ModuleNotFoundError NameError NotImplementedError OSError
+    OverflowError RuntimeError StopIteration SystemExit TimeoutError TypeError UnicodeDecodeError UnicodeEncodeError
+    UnicodeError ValueError ZeroDivisionError RecursionError Warning UserWarning ConnectionError PermissionError
+    FileNotFoundError UnboundLocalError ToolError
+    """.split()
+)
+CONSTANTS = frozenset("NotImplemented Ellipsis __name__ __debug__".split())
+OTHER = frozenset("dict getattr setattr delattr object slice exit quit parallel all_pages".split())
+BINDERS = frozenset("staticmethod classmethod property".split())
+
+READERS = frozenset(
+    """
+    capitalize casefold center count decode encode endswith expandtabs find format index isalnum isalpha isascii
+    isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower lstrip
+    removeprefix removesuffix replace rfind rindex rjust rstrip startswith strip swapcase title translate upper
+    zfill hex bit_length is_integer as_integer_ratio conjugate
+    isoformat strftime date time weekday isoweekday timestamp astimezone utcoffset total_seconds toordinal ctime dst
+    tzname isocalendar timetuple
+    group start end span hexdigest digest quantize normalize to_integral_value as_tuple is_nan is_finite
+    issubset issuperset isdisjoint format_map
+    """.split()
+)
+"""Methods that return a value which nobody can change, made of the object and the arguments."""
+MAKERS = frozenset("split rsplit splitlines partition rpartition groups groupdict findall finditer".split())
+"""Methods that return something new, made of the object and the arguments."""
+ADDERS = frozenset("append add appendleft".split())
+EXTENDERS = frozenset("extend extendleft union intersection difference symmetric_difference".split())
+REMOVERS = frozenset("remove discard clear reverse rotate popitem popleft pop".split())
+
+STATELESS = frozenset(
+    """
+    json re math string textwrap html urllib.parse base64 binascii hashlib hmac unicodedata statistics datetime calendar
+    zoneinfo fractions uuid fnmatch ipaddress shlex cmath colorsys zlib keyword numbers difflib email.utils
+    """.split()
+)
+"""Modules whose functions make something new of their arguments and keep nothing."""
+MUTABLE = frozenset(
+    """
+    json.loads re.findall re.finditer re.split shlex.split urllib.parse.parse_qs urllib.parse.parse_qsl textwrap.wrap
+    statistics.multimode statistics.quantiles calendar.monthcalendar calendar.monthdatescalendar hashlib.new
+    difflib.get_close_matches difflib.unified_diff difflib.ndiff difflib.SequenceMatcher difflib.Differ
+    calendar.Calendar calendar.TextCalendar string.Template string.Formatter hmac.new re.compile
+    """.split()
+)
+"""Functions of those modules whose results can be changed; those of the others are text, numbers and the like."""
+CONSTANTS_OF = frozenset(
+    """
+    ascii_letters ascii_lowercase ascii_uppercase digits hexdigits octdigits punctuation printable whitespace pi e tau
+    inf nan day_name day_abbr month_name month_abbr kwlist html5 utc
+    """.split()
+)
+"""Parts of modules that are no functions, beside those in capitals."""
+CLOCK = frozenset("datetime calendar uuid zoneinfo email".split())
+"""Modules of which some functions ask what time it is."""
+STATEFUL = frozenset("time decimal".split())
+"""Modules whose functions may keep what they were given for later."""
+MIXING = frozenset(
+    """
+    collections itertools functools operator heapq bisect copy pprint array graphlib io csv queue random secrets
+    """.split()
+)
+"""Modules whose functions keep their arguments within what they return, put one into another, or call them."""
+NAMES_ONLY = frozenset("typing __future__ collections.abc dataclasses enum contextlib abc".split())
+"""Modules of which single names are known, each of its own (see :data:`KNOWN`)."""
+KNOWN = frozenset(
+    """
+    typing.* __future__.* collections.abc.* dataclasses.dataclass dataclasses.field dataclasses.asdict
+    dataclasses.astuple dataclasses.replace contextlib.suppress contextlib.nullcontext
+    dataclasses.fields contextlib.AbstractContextManager
+    enum.Enum enum.IntEnum enum.StrEnum enum.auto
+    """.split()
+)
+CHANGING = frozenset(
+    """
+    bisect.insort bisect.insort_left bisect.insort_right random.shuffle operator.setitem operator.delitem operator.iadd
+    operator.iconcat operator.ior operator.iand operator.ixor operator.isub operator.imul
+    """.split()
+)
+"""Functions that change their arguments, beside those of ``heapq``."""
+RISKY = frozenset(
+    """
+    operator.attrgetter operator.methodcaller functools.singledispatch functools.singledispatchmethod
+    functools.cached_property functools.partialmethod functools.total_ordering functools.update_wrapper
+    io.open io.FileIO io.open_code copy.copyreg
+    """.split()
+)
+"""Names of these modules that cannot be followed all the same."""
+
+
+def module_of(dotted: str) -> str:
+    """Return the longest beginning of a dotted name that is a module known here."""
+    while dotted and dotted not in MODULES:
+        dotted = dotted.rpartition(".")[0]
+    return dotted
+
+
+MODULES = STATELESS | STATEFUL | MIXING | NAMES_ONLY | {"sys"}
