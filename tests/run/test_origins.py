@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from atc import Agent, FakeModel, Result, tool
+from atc import Agent, FakeModel, Result, Toolset, tool
 from atc._records.origins import Origin, data_flow, is_within
 from atc._records.records import DataFlow
 from atc.calls.approval import ApprovalRequest
@@ -24,6 +24,7 @@ from atc.run.base import Ending, Strategy
 from atc.run.given_program import run_given
 from atc.run.origins import RunOrigins
 from atc.run.run import Run
+from atc.tools.adapters.offered import untrusted_by_hints
 from atc.tools.mcp.importer import protocol_of
 
 TASK = "Pay 5 to GOOD"
@@ -342,3 +343,26 @@ def test_a_server_says_that_strangers_write_what_its_tool_returns(hint: bool | N
     )
     for trust in (True, False):
         assert protocol_of(offered, "read_mail", "server", trust_hints=trust).untrusted is untrusted
+
+
+@pytest.mark.parametrize(
+    ("metadata", "untrusted"),
+    [
+        ({"annotations": {"openWorldHint": True}}, True),
+        ({"open_world_hint": False}, False),
+        ({"openWorldHint": "yes"}, None),
+        (None, None),
+    ],
+)
+def test_metadata_of_a_framework_say_it_as_well(metadata: Any, untrusted: bool | None) -> None:
+    assert untrusted_by_hints(metadata) is untrusted
+
+
+def test_no_document_takes_back_that_strangers_write(bank: Bank) -> None:
+    tools = Toolset.from_functions(*bank.tools)
+    other = tools.with_protocols(
+        {name: each.protocol.model_copy(update={"untrusted": name != "read_mail"}) for name, each in tools.items()}
+    )
+    assert [each.protocol.untrusted for each in other.values()] == [True, True, True]
+    renamed = tools["read_mail"].called("mail").graded(Effect.UNKNOWN)
+    assert renamed.protocol.untrusted is True

@@ -137,6 +137,13 @@ class Calls:
 
     # -- what is made --------------------------------------------------------------------------------------------------
 
+    def inherited(self, name: str) -> int:
+        """Return a node with what any class of the program has under a name."""
+        key = ("inherited", name)
+        if key not in self._made:
+            self._made[key] = self.graph.node()
+        return int(self._made[key])
+
     def text(self, kind: str) -> int:
         """Return the atom of a text of the program."""
         return self.graph.origin(kind)
@@ -220,11 +227,16 @@ class Calls:
                 self.graph.put(result, self.graph.as_how(found, "choice"))
             for function in self.graph.each(bits & self.graph.functions):
                 self.enter(function, call, result)
-            for thing in self.graph.each(bits & self.graph.things):
-                if thing.kind == "mixed":
-                    self.mixed([node, *call.all()], result, call)
+            self._once_mixed(bits, [node, *call.all()], result, call, state)
 
+        state = [False]
         self.graph.when(node, apply)
+
+    def _once_mixed(self, bits: int, sources: list[int], result: int, call: Call, state: list[bool]) -> None:
+        """Follow a use of what the library made as one that mixes everything: once, for more may come of it."""
+        if not state[0] and any(thing.kind == "mixed" for thing in self.graph.each(bits & self.graph.things)):
+            state[0] = True
+            self.mixed(sources, result, call)
 
     # -- who is called -------------------------------------------------------------------------------------------------
 
@@ -252,6 +264,8 @@ class Calls:
                 self._own(what, call, result)
             elif sort == "class" and call.args:
                 self.method(call.args[0], what, call.without_first(), result)
+            elif sort == "init":
+                self.mixed(call.all(), result, call, [what])
             elif sort == "partial":
                 self._partial(function, call, result)
             elif sort == "builtin":
@@ -322,7 +336,7 @@ class Calls:
         if begins:
             node = self.attribute_of(instance, "__init__")
             self.each_function(node, call, graph.node())
-        for each in self.family(cls) if not begins else ():
+        for each in self.family(cls):
             if each.is_error:
                 thing_args = graph.field(instance, "args")
                 for node in call.all():
@@ -494,8 +508,7 @@ class Calls:
 
         def apply(bits: int) -> None:
             others = bits & (graph.pure | graph.alias)
-            if found := bits & graph.pure:
-                graph.put(result, graph.as_how(found, "choice"))
+            graph.put(result, bits & graph.pure)
             for thing in graph.each(bits & graph.things):
                 if thing.kind == "object":
                     member = self.attribute_of(thing, name)
@@ -590,11 +603,8 @@ class Calls:
     def _unless_mapping(self, base: int, args: list[int], call: Call, result: int) -> None:
         """Follow a method of a value that the library made as one that is not known."""
 
-        def apply(bits: int) -> None:
-            if any(thing.kind == "mixed" for thing in self.graph.each(bits & self.graph.things)):
-                self.mixed(args, result, call)
-
-        self.graph.when(base, apply)
+        state = [False]
+        self.graph.when(base, lambda bits: self._once_mixed(bits, args, result, call, state))
 
     def _shape_of(self, base: int) -> int:
         node = self.graph.node()
@@ -635,6 +645,7 @@ class Calls:
                     self._update_dict(thing, value)
                 else:
                     graph.copy(parts, thing.rest)
+                    graph.flat(parts, thing.shape, "choice")
 
         graph.when(base, apply)
 
@@ -648,6 +659,7 @@ class Calls:
                 if other.kind != "dict":
                     pair = graph.node()
                     graph.copy(graph.all_of(other), pair)
+                    graph.copy(other.shape, thing.rest)
                     graph.load(pair, PART, thing.rest)
                     graph.load(pair, PART, graph.keys_of(thing))
 
@@ -744,7 +756,9 @@ class Calls:
         """Call a built-in function."""
         graph, args, chosen = self.graph, call.all(), (call.chosen,)
         plain = not call.stars and not call.spread
-        if name in library.SCALAR or (name == "type" and len(call.args) == 1 and plain):
+        if name == "print" and ("file" in call.named or call.spread):
+            self.mixed(args, result, call, [*call.spread, *call.named.values()])
+        elif name in library.SCALAR or (name == "type" and len(call.args) == 1 and plain):
             self.flows(args, result)
             self._consume(args, call)
             graph.put(result, self.literal if not args else 0)
@@ -1001,14 +1015,16 @@ class Calls:
                 graph.copy(self.state("time"), result)
             self._callbacks(args, call, result)
             self._consume(args, call)
-            if dotted in library.MUTABLE:
+            if dotted == "json.dump":
+                self.mixed(args, result, call, args)
+            elif dotted in library.MUTABLE:
                 self.fresh(args, result)
             else:
                 self.flows(args, result)
             graph.put(result, self.literal)
         elif module in library.MIXING or dotted in library.KNOWN:
             sources = [*args, self.state(module)] if module in ("random", "secrets") else args
-            changes = dotted in library.CHANGING or module == "heapq"
+            changes = dotted in library.CHANGING or module in ("heapq", "pprint")
             pool = self.mixed(sources, result, call, args if changes else ())
             graph.put(result, self.literal)
             if module == "random":

@@ -56,7 +56,21 @@ class Thing:
         cls: of an object: the class.
     """
 
-    __slots__ = ("all", "atom", "body", "cls", "copies", "deep", "fields", "keys", "kind", "makes", "moving", "rest", "shape")
+    __slots__ = (
+        "all",
+        "atom",
+        "body",
+        "cls",
+        "copies",
+        "deep",
+        "fields",
+        "keys",
+        "kind",
+        "makes",
+        "moving",
+        "rest",
+        "shape",
+    )
 
     def __init__(self, graph: Graph, kind: str) -> None:
         self.kind, self.rest, self.shape = kind, graph.node(), graph.node()
@@ -357,6 +371,9 @@ class Graph:
                 self.copy(response.put, target)
             for thing in self.each(bits & self.things):
                 self._load_of(thing, key, target, consumed)
+            for function in self.each(bits & self.functions):
+                if (thing := getattr(function, "thing", None)) is not None:  # the members of an enumeration
+                    self.copy(self.all_of(thing), target)
 
         self.when(source, apply)
 
