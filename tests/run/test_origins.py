@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from atc.run.origins import RunOrigins
 from atc.run.run import Run
 from atc.tools.adapters.offered import untrusted_by_hints
 from atc.tools.mcp.importer import protocol_of
+from tests.support.tools import make_tool
 
 TASK = "Pay 5 to GOOD"
 FLOWS = 'answer = send_money(to=read_mail()["iban"], amount=5)'
@@ -240,6 +242,27 @@ def test_the_text_of_a_client_s_program_is_its_author_s(bank: Bank) -> None:
     ran = asyncio.run(run_given(agent, 'answer = send_money(to="GOOD", amount=price)', inputs={"price": 5}))
     found = write_of(ran.result).origins
     assert found == {"to": {Origin(kind="author")}, "amount": {Origin(kind="author")}}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'send_back(**{"from": mail})',
+        'send_back(from_="GOOD", **{"from": mail})',
+        'send_back("GOOD", **{"from": mail})',
+        'send_back(**{"from": mail}, from_="GOOD")',
+        "send_back(from_=mail)",
+        "send_back(mail)",
+    ],
+)
+def test_no_name_of_an_argument_hides_where_it_comes_from(call: str) -> None:
+    mail = make_tool("read_mail", lambda _: {"iban": "EVIL"})
+    marked = replace(mail, protocol=mail.protocol.model_copy(update={"untrusted": True}))
+    sent: list[Any] = []
+    back = make_tool("send_back", sent.append, Effect.WRITE, required=("from",), **{"from": {"type": "string"}})
+    model = FakeModel([f'```python\nmail = read_mail()["iban"]\nanswer = {call}\n```'])
+    result = Agent(Toolset([marked, back]), model=model, approve="always", check=False).run(TASK)
+    assert (result.status, sent) == ("denied", [])
 
 
 # -- repairs -----------------------------------------------------------------------------------------------------------
