@@ -17,7 +17,9 @@ from atc._records.records import DataFlow
 from atc.calls.approval import ApprovalRequest
 from atc.calls.approving import Series
 from atc.calls.attempt import Attempt
+from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
+from atc.calls.entry import CallKey
 from atc.calls.journal import Journal
 from atc.programs.origins import program as engine
 from atc.result import Call, Effect
@@ -25,6 +27,7 @@ from atc.run.base import Ending, Strategy
 from atc.run.given_program import run_given
 from atc.run.origins import RunOrigins
 from atc.run.run import Run
+from atc.schemas.protocol import SourceKey
 from atc.tools.adapters.offered import untrusted_by_hints
 from atc.tools.mcp.importer import protocol_of
 from tests.support.tools import make_tool
@@ -389,3 +392,20 @@ def test_no_document_takes_back_that_strangers_write(bank: Bank) -> None:
     assert [each.protocol.untrusted for each in other.values()] == [True, True, True]
     renamed = tools["read_mail"].called("mail").graded(Effect.UNKNOWN)
     assert renamed.protocol.untrusted is True
+
+
+def test_a_tool_stays_untrusted_whatever_it_is_called_or_says_later(bank: Bank) -> None:
+    mail, contact, _ = Toolset.from_functions(*bank.tools).values()
+    key = SourceKey("function", "bank", "read_mail")
+    journal = Journal()
+    broker = Broker(Toolset([mail]), journal, lambda kind, data: None)
+    entry = journal.begin(1, CallKey("read_mail", "digest", key), {}, Effect.READ)
+    journal.succeed(entry, "EVIL", None)
+    assert broker.strangers() == {"read_mail"}
+    clean = contact.called("read_mail")
+    broker.grant(Toolset([clean]))
+    assert broker.strangers() == {"read_mail"}
+    other = Broker(Toolset([mail.called("post_read_mail"), clean]), journal, lambda kind, data: None)
+    other.know(Toolset([mail.called("post_read_mail"), clean]))
+    journal.begin(2, CallKey("read_mail", "digest", other.source_of("post_read_mail")), {}, Effect.READ)
+    assert other.strangers() == {"read_mail", "post_read_mail"}
