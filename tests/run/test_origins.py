@@ -298,6 +298,20 @@ def test_what_a_model_gave_in_place_of_an_argument_may_be_anything(bank: Bank) -
     assert found["amount"] == {Origin(kind="task")}
 
 
+# -- undo --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("program", "outcome"), [(FLOWS, "denied"), (CLEAN, "undone")])
+def test_an_inverse_has_the_origins_of_the_call_that_it_undoes(
+    bank: Bank, tmp_path: Path, program: str, outcome: str
+) -> None:
+    rules = tmp_path / "permissions.toml"
+    rules.write_text('[tools.send_money]\nundo = "send_money(to=$to, amount=1)"\n')
+    made = bank.agent(program, approve=lambda _: True, permissions=rules, runs_dir=tmp_path).run(TASK)
+    undone = bank.agent(approve="always", permissions=rules, runs_dir=tmp_path).undo(made.run_id)
+    assert [call.outcome for call in undone.calls] == [outcome]
+
+
 # -- waiting calls and plans -------------------------------------------------------------------------------------------
 
 
