@@ -68,6 +68,7 @@ class Thing:
         "kind",
         "makes",
         "moving",
+        "reach",
         "rest",
         "shape",
     )
@@ -76,7 +77,7 @@ class Thing:
         self.kind, self.rest, self.shape = kind, graph.node(), graph.node()
         self.fields: dict[Key, int] = {}
         self.copies: list[int] = []
-        self.keys = self.all = self.deep = self.body = 0
+        self.keys = self.all = self.deep = self.reach = self.body = 0
         self.moving, self.makes, self.cls = False, False, None
         self.atom = graph.atom(("thing", len(graph.atoms)), self)
         graph.things |= self.atom
@@ -133,6 +134,7 @@ class Graph:
         while bits:
             low = bits & -bits
             bits ^= low
+            self.steps += 1
             yield self.atoms[low.bit_length() - 1]
 
     def as_how(self, bits: int, how: How) -> int:
@@ -168,10 +170,10 @@ class Graph:
         """Make a node hold what another one holds."""
         if source and source != target:
             edge = source << 32 | target
+            self.steps += 1
             if edge in self._copied:
                 return
             self._copied.add(edge)
-            self.steps += 1
             self._add(source, target)
             if bits := self.bits[source]:
                 self.put(target, bits)
@@ -274,6 +276,15 @@ class Graph:
             if thing.keys:
                 self.flat(thing.keys, thing.deep)
         return thing.deep
+
+    def reach_of(self, thing: Thing) -> int:
+        """Return a node with everything that can be got out of a container, however deep."""
+        if not thing.reach:
+            thing.reach = self.node()
+            self.reach(self.all_of(thing), thing.reach)
+            self.reach(self.keys_of(thing), thing.reach)
+            self.copy(thing.shape, thing.reach)
+        return thing.reach
 
     def put_deep(self, response: Response) -> int:
         """Return a node with the origins of everything that was stored in a response."""
@@ -462,8 +473,6 @@ class Graph:
                 self.put(target, self.part(response, path, False))
                 self.reach(response.put, target)
             for thing in self.each(bits & self.things):
-                self.reach(self.all_of(thing), target)
-                self.reach(self.keys_of(thing), target)
-                self.copy(thing.shape, target)
+                self.copy(self.reach_of(thing), target)
 
         self.when(source, apply)
