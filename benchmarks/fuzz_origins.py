@@ -30,6 +30,8 @@ from benchmarks.fuzzing.flows.shrink import smallest
 from benchmarks.fuzzing.flows.writer import written
 
 MAX_MEMORY = 4_000_000_000
+KINDS = ("tool", "empty", "path", "error", "slow")
+"""Of misses."""
 MAX_SHRUNK = 12
 """Misses that are made smaller; those of one cause and one last statement count once."""
 
@@ -129,7 +131,7 @@ def as_figures(figures: Figures, kinds: Counter[str], seconds: float) -> dict[st
         "tools listed": figures.listed,
         "share of listed tools that changed nothing": _share(figures.idle, figures.listed),
         "programs with a miss": kinds["programs"],
-        **{f"misses ({kind})": kinds[kind] for kind in ("tool", "path", "empty", "error")},
+        **{f"misses ({kind})": kinds[kind] for kind in KINDS},
     }
 
 
@@ -139,8 +141,7 @@ def _share(part: int, whole: int) -> float:
 
 def _shown(found: dict[str, tuple[str, Miss]], *, shrink: bool) -> Iterator[tuple[str, str, Miss]]:
     seen = Counter[str]()
-    order = ["tool", "empty", "path", "error"]
-    for name, (source, miss) in sorted(found.items(), key=lambda each: order.index(each[1][1].kind)):
+    for name, (source, miss) in sorted(found.items(), key=lambda each: KINDS.index(each[1][1].kind)):
         if len(seen) >= MAX_SHRUNK:
             break
         if shrink:

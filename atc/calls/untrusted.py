@@ -89,7 +89,8 @@ def targets_of(protocol: Protocol, arguments: Mapping[str, Any], targets: Target
         The names of arguments, and the ways to their parts: ``message.to``. Of a list the parts of its items.
     """
     properties = _properties(protocol.parameters, protocol.parameters)
-    originals = {each.name: each.original for each in parameters_of(protocol)}
+    odd = not arguments.keys() <= properties.keys()
+    originals = {each.name: each.original for each in parameters_of(protocol)} if odd else {}
     walk = _Walk(protocol.parameters, targets)
     for name, value in arguments.items():
         walk.through(name, value, properties.get(name, properties.get(originals.get(name, name), {})))
@@ -109,6 +110,8 @@ def origins_at(origins: CallOrigins, path: str, protocol: Protocol) -> Origins:
         path: of the place, keys with dots between them.
         protocol: of the tool.
     """
+    if path in origins:
+        return origins[path]
     names = {each.original: each.name for each in parameters_of(protocol)}
     while path not in origins and path not in names and "." in path:
         path = path.rpartition(".")[0]

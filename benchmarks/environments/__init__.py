@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from atc.errors import UsageError
+from benchmarks.environments.agentdojo import AgentDojo
 from benchmarks.environments.api_bank import ApiBank
 from benchmarks.environments.atlas import AtlasEnvironment
 from benchmarks.environments.base import Environment, Episode, Gold, GoldCall, MadeCall, Task
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 ENVIRONMENTS: dict[str, Callable[[Path | None], Environment]] = {
+    "agentdojo": AgentDojo,
     "api_bank": ApiBank,
     "atlas": lambda data: AtlasEnvironment(),
     "complexfuncbench": ComplexFuncBench,
