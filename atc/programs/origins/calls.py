@@ -14,6 +14,10 @@ from atc.programs.origins.graph import ANY, ITERATE, PART, Graph, Key, Response,
 from atc.programs.origins.scopes import Scope
 
 
+MAX_CALLBACKS = 3
+"""Functions of the library that call functions which call such functions, and so on."""
+
+
 class GiveUp(Exception):
     """The program has something that cannot be followed."""
 
@@ -34,7 +38,7 @@ class Call:
         direct: whether it is written as a call of that very function: else something else calls it, at any line.
     """
 
-    __slots__ = ("args", "caught", "chosen", "direct", "exits", "lines", "named", "nodes", "spread", "stars", "touched")
+    __slots__ = ("args", "caught", "chosen", "depth", "direct", "exits", "lines", "named", "nodes", "spread", "stars", "touched")
 
     def __init__(self, chosen: int, touched: int, caught: int, lines: tuple[int, int]) -> None:
         self.args: list[int] = []
@@ -43,12 +47,12 @@ class Call:
         self.spread: list[int] = []
         self.nodes: list[ast.expr] = []
         self.chosen, self.touched, self.lines, self.direct = chosen, touched, lines, True
-        self.caught, self.exits = caught, 0
+        self.caught, self.exits, self.depth = caught, 0, 0
 
     def inner(self, *args: int) -> Call:
         """Return a call that something makes because of this one."""
         made = Call(self.chosen, self.touched, self.caught, self.lines)
-        made.args, made.direct, made.exits = [*args], False, self.exits
+        made.args, made.direct, made.exits, made.depth = [*args], False, self.exits, self.depth
         return made
 
     def shifted(self, first: list[int]) -> Call:
@@ -57,6 +61,7 @@ class Call:
         made.args = [*first, *self.args]
         made.stars = [(at + len(first), node) for at, node in self.stars]
         made.named, made.spread, made.direct, made.exits = self.named, self.spread, self.direct, self.exits
+        made.depth = self.depth
         return made
 
     def without_first(self) -> Call:
@@ -64,7 +69,7 @@ class Call:
         made = Call(self.chosen, self.touched, self.caught, self.lines)
         made.args, made.stars = self.args[1:], [(max(at - 1, 0), node) for at, node in self.stars]
         made.named, made.spread, made.nodes = self.named, self.spread, self.nodes[1:]
-        made.direct, made.exits = self.direct, self.exits
+        made.direct, made.exits, made.depth = self.direct, self.exits, self.depth
         return made
 
     def all(self) -> list[int]:
@@ -196,6 +201,17 @@ class Calls:
         graph.put(pool, thing.atom)
         graph.copy(pool, thing.rest)
         graph.copy(pool, result)
+        which = graph.node()
+        graph.copy(call.chosen, which)
+        graph.flat(pool, which, "choice")
+
+        def consume(bits: int) -> None:
+            for iterator in graph.each(bits & graph.things):
+                if iterator.moving:
+                    graph.copy(which, iterator.shape)
+                    graph.copy(which, iterator.body)
+
+        graph.when(pool, consume)
         for source in into:
             changed = graph.node()
             graph.reach(source, changed)
@@ -205,8 +221,13 @@ class Calls:
         return pool
 
     def functions_in(self, node: int, result: int, call: Call, args: list[int]) -> None:
-        """Call the functions that a node may be with these arguments, and any number of them."""
+        """Call the functions that a node may be with these arguments, and any number of them.
+
+        What the library would make of the arguments is made of them at once: where they are all in one pool, as in
+        :meth:`mixed`, there is nothing else that could come of it.
+        """
         inner = call.inner()
+        inner.depth = call.depth + 1
         for arg in args:
             many = self.graph.node()
             thing = self.new("list", many)
@@ -215,9 +236,28 @@ class Calls:
 
         def apply(bits: int) -> None:
             for function in self.graph.each(bits & self.graph.functions):
-                self.enter(function, inner, result)
+                if inner.depth > MAX_CALLBACKS:
+                    raise GiveUp("functions that are called by functions of the library, and so on")
+                if self._only_computes(function):
+                    for arg in args:
+                        self.graph.reach(arg, result)
+                        self.graph.flat(arg, result)
+                else:
+                    self.enter(function, inner, result)
 
         self.graph.when(node, apply)
+
+    def _only_computes(self, function: Any) -> bool:
+        """Return whether a function of Python or its library makes something of its arguments and does nothing else."""
+        if not isinstance(function, tuple):
+            return False
+        if function[0] == "builtin":
+            return function[1] in library.SCALAR | library.LISTS | library.SELECT | library.EXCEPTIONS | {"type", "dict"}
+        if function[0] != "library" or isinstance(function[1], _Getter):
+            return function[0] == "class" and function[1] in library.READERS
+        module = library.module_of(function[1])
+        changes = function[1] in library.CHANGING or module in ("heapq", "pprint") or function[1] == "json.dump"
+        return not changes and module in library.STATELESS | library.MIXING - {"random", "secrets"} - {"functools"}
 
     def each_function(self, node: int, call: Call, result: int) -> None:
         """Call what a node may be, if it is a function; nothing is given up where it is none."""

@@ -12,10 +12,10 @@ from typing import Any
 
 from atc._records.origins import How
 
-MAX_STEPS = 150_000
+MAX_STEPS = 100_000
 """Steps of one analysis; a program that needs more is not followed."""
-MAX_PATH = 8
-"""Keys of a path in a response; below that the path ends."""
+MAX_PATH, MAX_PATHS = 6, 60
+"""Keys of a path in a response, below which the path ends; and paths in one response that are told apart."""
 ITERATE, ANY, PART = object(), object(), object()
 """What is read of a container: what iteration gives; the value of a key that is not known; all of both."""
 Key = Any
@@ -35,10 +35,10 @@ class Response:
         put: a node with everything that the program stored in any part of it.
     """
 
-    __slots__ = ("deep", "origins", "put", "tool")
+    __slots__ = ("deep", "origins", "paths", "put", "tool")
 
     def __init__(self, graph: Graph, tool: str, origins: int = 0) -> None:
-        self.tool, self.origins, self.put, self.deep = tool, origins, graph.node(), 0
+        self.tool, self.origins, self.put, self.deep, self.paths = tool, origins, graph.node(), 0, 0
 
 
 class Thing:
@@ -119,8 +119,13 @@ class Graph:
 
     def part(self, response: Response, path: tuple[str, ...], exact: bool) -> int:
         """Return the atom of a part of a response. One that is not exact lies somewhere below the path."""
-        bit = self.atom((id(response), path, exact), (response, path, exact))
-        self.alias |= bit
+        key = (id(response), path, exact)
+        if (bit := self._known.get(key)) is None:
+            if path and response.paths >= MAX_PATHS:
+                return self.part(response, (), False)
+            response.paths += 1
+            bit = self.atom(key, (response, path, exact))
+            self.alias |= bit
         return bit
 
     def function(self, key: Hashable, what: Any) -> int:
