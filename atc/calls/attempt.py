@@ -21,6 +21,7 @@ from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage, Tool
 
 _VALUES = {"arguments", "original", "value"}
+CUT = "(cut)"
 KEPT_OF_REFUSED = 4_000
 """Characters of a refused call's arguments."""
 
@@ -187,6 +188,11 @@ class Attempt:
     def _flow(self) -> DataFlow | None:
         return data_flow(self.origins or {}, self.untrusted, self.author_saw, self.strangers)
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether it was refused, and its record keeps a part of its arguments alone: nothing else keeps them whole."""
+        return any(each is not None and each.keys() == {CUT} for each in (self.arguments, self.original))
+
     def asked(self) -> AskedAbout:
         """Return what its origins are found by."""
         return AskedAbout(
@@ -254,4 +260,4 @@ def as_json(call: Call) -> dict[str, Any]:
 def cut_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a refused call as its record keeps them: a program may be refused any number of times."""
     text = as_text(arguments)
-    return arguments if len(text) <= KEPT_OF_REFUSED else {"(cut)": text[:KEPT_OF_REFUSED]}
+    return arguments if len(text) <= KEPT_OF_REFUSED else {CUT: text[:KEPT_OF_REFUSED]}

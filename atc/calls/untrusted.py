@@ -2,7 +2,8 @@
 
 A target says where a write goes or what it takes: a recipient, an address, an account, an amount, a path, a command.
 Which arguments are targets is read off their names and their schemas, and off the keys of the values that are given,
-so a free-form object hides none. Where a write has no target, all its arguments are.
+so a free-form object hides none. Beside a target, identifiers are targets, too: an amount goes nowhere without one.
+Where a write has no target, all its arguments are.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ TARGET_WORDS = frozenset(
 )
 """Words of a name, singular, that make an argument a target. A word too many is no gain: a write with one target is not
 asked about for its other arguments."""
+_IDENTIFIERS = frozenset("id uuid guid".split())
+"""Last words of names that make an argument a target beside another one. Alone they do not: that would spare others."""
 _TO = "to"
 _SENDING = frozenset("send sent reply forward transfer move copy ship deliver share assign pay post".split())
 """Words before a last ``to``: ``send_to`` is a target, and ``date_to`` is none."""
@@ -86,12 +89,14 @@ def targets_of(protocol: Protocol, arguments: Mapping[str, Any], targets: Target
         The names of arguments, and the ways to their parts: ``message.to``. Of a list the parts of its items.
     """
     properties = _properties(protocol.parameters, protocol.parameters)
-    originals = {each.name: each.original for each in parameters_of(protocol)}
-    found: list[str] = []
+    odd = not arguments.keys() <= properties.keys()
+    originals = {each.name: each.original for each in parameters_of(protocol)} if odd else {}
+    walk = _Walk(protocol.parameters, targets)
     for name, value in arguments.items():
-        schema = properties.get(name, properties.get(originals.get(name, name), {}))
-        found += _Walk(protocol.parameters, targets).of(name, value, schema)
-    return tuple(dict.fromkeys(found)) or tuple(arguments)
+        walk.through(name, value, properties.get(name, properties.get(originals.get(name, name), {})))
+    if not walk.targets:
+        return tuple(arguments)
+    return tuple(dict.fromkeys(path for path, is_target in walk.found if is_target or targets.only is None))
 
 
 def origins_at(origins: CallOrigins, path: str, protocol: Protocol) -> Origins:
@@ -105,6 +110,8 @@ def origins_at(origins: CallOrigins, path: str, protocol: Protocol) -> Origins:
         path: of the place, keys with dots between them.
         protocol: of the tool.
     """
+    if path in origins:
+        return origins[path]
     names = {each.original: each.name for each in parameters_of(protocol)}
     while path not in origins and path not in names and "." in path:
         path = path.rpartition(".")[0]
@@ -152,12 +159,12 @@ def _names(origins: CallOrigins, protocol: Protocol) -> Iterator[str]:
 
 def _properties(schema: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the properties of an object's schema, those of its alternatives and of a list's items too."""
-    found: dict[str, Mapping[str, Any]] = {}
+    found: dict[str, list[Any]] = {}
     for each in _alternatives(schema, root):
         properties = each.get("properties")
-        if isinstance(properties, dict):
-            found |= {key: value for key, value in properties.items() if isinstance(value, dict)}
-    return found
+        for key, value in properties.items() if isinstance(properties, dict) else ():
+            found.setdefault(key, []).append(value)
+    return {key: {"anyOf": values} for key, values in found.items()}
 
 
 def _alternatives(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -182,46 +189,58 @@ def _alternatives(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Ma
 
 
 class _Walk:
-    """Looks for targets in one argument: at the schema and at the value, side by side."""
+    """Looks for targets in arguments: at the schema and at the value, side by side.
 
-    def __init__(self, root: Mapping[str, Any], targets: Targets) -> None:
-        self._root, self._targets = root, targets
+    Attributes:
+        found: the paths of targets, and of identifiers, each with whether it is a target by itself.
+    """
+
+    def __init__(self, root: Mapping[str, Any], by: Targets) -> None:
+        self._root, self._by = root, by
         self._steps = 0
+        self.found: list[tuple[str, bool]] = []
 
-    def of(self, name: str, value: Any, schema: Mapping[str, Any]) -> list[str]:
-        """Return the paths of the targets; the argument itself, where it has too many places to be looked at."""
-        found: list[str] = []
+    @property
+    def targets(self) -> bool:
+        """Return whether there is a target, identifiers apart."""
+        return any(is_target for _, is_target in self.found)
+
+    def through(self, name: str, value: Any, schema: Mapping[str, Any]) -> None:
+        """Look through one argument; it is a target as a whole where it has too many places to be looked at."""
+        self._steps = 0
+        before = len(self.found)
         left: list[tuple[str, str, list[Any], Mapping[str, Any], int]] = [(name, name, [value], schema, 0)]
         while left:
             path, key, values, about, depth = left.pop()
             self._steps += 1
-            if self._steps > MAX_STEPS or depth > MAX_DEPTH:
-                return [name]
             options = _alternatives(about, self._root)
-            if any(self._targets.has(path, key, each) for each in options):
-                found.append(path)
+            if any(self._by.has(path, key, each) for each in options):
+                self.found.append((path, True))
                 continue
+            if words_of(key)[-1:] and words_of(key)[-1] in _IDENTIFIERS:
+                self.found.append((path, False))
+            objects = self._objects(values)
+            if objects is None or self._steps > MAX_STEPS or depth > MAX_DEPTH:
+                self.found[before:] = [(name, True)]
+                return
             below: dict[str, list[Any]] = {}
-            for step in self._objects(values):
-                if step is None:
-                    return [name]
-                for inner, part in step.items():
-                    below.setdefault(str(inner), []).append(part)
+            for inner, part in (item for each in objects for item in each.items()):
+                below.setdefault(str(inner), []).append(part)
             known = _properties(about, self._root)
-            for inner in {**known, **below}:
+            for inner in below if objects else known:
                 left.append((f"{path}.{inner}", inner, below.get(inner, []), known.get(inner, {}), depth + 1))
-        return found
 
-    def _objects(self, values: list[Any]) -> Iterator[Mapping[str, Any] | None]:
-        """Yield the objects among values and in their lists; ``None`` where there is too much to be looked at."""
+    def _objects(self, values: list[Any]) -> list[Mapping[str, Any]] | None:
+        """Return the objects among values and in their lists; ``None`` where there is too much to be looked at."""
+        found: list[Mapping[str, Any]] = []
         left = [*values]
         while left:
             value = left.pop()
             self._steps += 1
-            if self._steps > MAX_STEPS or (isinstance(value, list | tuple) and len(value) > MAX_STEPS):
-                yield None
-                return
+            if self._steps > MAX_STEPS or (isinstance(value, list | tuple | Mapping) and len(value) > MAX_STEPS):
+                return None
             if isinstance(value, Mapping):
-                yield value
+                found.append(value)
             elif isinstance(value, list | tuple):
                 left += value
+        return found

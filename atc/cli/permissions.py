@@ -318,10 +318,14 @@ class CallFrom:
             if not (sign and all(path.split("."))):
                 raise UsageError(f"{text!r} is no ARG=ORIGIN, such as to=tool:read_mail.sender")
             try:
-                self._origins[path] = self._origins.get(path, frozenset()) | {origins.origin_of(origin)}
+                found = {origins.origin_of(origin)}
             except ValueError as error:
                 raise UsageError(f"--from {path}: {error}") from None
-            _fill(arguments, path.split("."))
+            steps = path.split(".")
+            for number in range(1, len(steps) + 1):  # the whole has what its parts have
+                part = ".".join(steps[:number])
+                self._origins[part] = self._origins.get(part, frozenset()) | found
+            _fill(arguments, steps)
         self.untrusted = self._untrusted() if said else ()
 
     def decision(self, who: Who) -> Decision:

@@ -111,13 +111,12 @@ class Author:
         What an untrusted tool answered is in the journal, so a trace that was cut off hides none of that: it only lacks
         programs, and these count as written since.
         """
-        from atc._records.packing import unpack
-
         entries = self._run.broker.journal.entries.values()
         if not any(self._is_untrusted(tool) or self._is_gone(tool) for tool in {entry.tool for entry in entries}):
             return
-        heard, is_whole = bool(self._past.saw), not stored.why_strange()
+        heard, is_whole = False, not stored.why_strange()
         found: list[Written] = []
+        inputs: Mapping[str, Any] = {}
 
         def damaged(_: Exception) -> None:
             nonlocal is_whole
@@ -127,14 +126,16 @@ class Author:
             kind, data = event["kind"], event["data"]
             if kind == "program_started":
                 self._were_untrusted |= _names(data.get("untrusted"))
+            elif kind == "stage_started":
+                inputs = _unpacked(data)
             elif kind in ("call_started", "call_ended"):
                 tool = str(data.get("tool"))
                 heard = heard or self._is_untrusted(tool) or tool in self._were_untrusted or self._is_gone(tool)
             elif kind == "program_written":
                 heard = heard or bool(data.get("saw"))
                 if not heard and isinstance(source := data.get("program"), str):
-                    inputs = unpack(data.get("inputs") or {})
-                    found.append(Written(source, None, frozenset(inputs)))
+                    given = _unpacked(data) if "inputs" in data else inputs
+                    found.append(Written(source, given, frozenset(given)))
         self._counted, self._heard = 0, set()  # some tools that are gone were untrusted
         for each in found if is_whole else ():
             self._keep(each)
@@ -192,7 +193,12 @@ class Author:
     @property
     def saw_any(self) -> bool:
         """Return whether the author of the program that runs had seen what an untrusted tool answered."""
-        return bool(self._saw)
+        return bool(self._seen)
+
+    @property
+    def _seen(self) -> frozenset[str]:
+        """What had been seen before the program was written; a call without one is written as it is made."""
+        return self._saw if self._source else self.heard
 
     def saw(self, attempt: Attempt, origins: CallOrigins) -> tuple[str, ...]:
         """Return the untrusted tools whose answers the author of a call had seen; empty where the call stood, as it is,
@@ -204,10 +210,11 @@ class Author:
                 again.
         """
         if attempt.repaired_for:  # the model was shown the arguments, and gave others
-            return tuple(sorted(self._saw | self.heard))
-        if not self._saw or (_is_followed(origins) and self._stood_before(attempt.tool, attempt.request.line)):
+            return tuple(sorted(self._seen | self.heard))
+        saw = self._seen
+        if not saw or (_is_followed(origins) and self._stood_before(attempt.tool, attempt.request.line)):
             return ()
-        return tuple(sorted(self._saw))
+        return tuple(sorted(saw))
 
     def _stood_before(self, tool: str, line: int) -> bool:
         code = self._code(self._source)
@@ -236,6 +243,17 @@ def _is_own(tool: str) -> bool:
     from atc.run import ask_user, find_tools, look
 
     return tool in (ask_user.NAME, find_tools.NAME, find_tools.DOCS, look.NAME)
+
+
+def _unpacked(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs that an event names; what cannot be read is a value that no program has."""
+    from atc._records.packing import unpack
+
+    raw = data.get("inputs")
+    try:
+        return dict(unpack(raw)) if isinstance(raw, Mapping) else {}
+    except (ValueError, TypeError):
+        return dict.fromkeys(raw, object()) if isinstance(raw, Mapping) else {}
 
 
 def _names(raw: Any) -> frozenset[str]:

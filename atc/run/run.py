@@ -158,6 +158,8 @@ class Run:
         self.begun: dict[tuple[int, int], BegunProgram] = {}
         """The programs that ran, by the numbers of the stage and the program."""
         self._input_origins: InputOrigins | None = None
+        self.last_answer: Any = None
+        """What the program that ran last set as its answer."""
         self.author: Author | None = None if self.past is None else self.with_author()
         self.broker.follow(lambda: self.origins, lambda: self.author is not None and self.author.saw_any)
 
@@ -399,6 +401,7 @@ class Run:
         call = self._pages.call if self.look is None else self.look.begin(self._pages.call)
         outcome = await self.sandbox.run(job, broker.journal.reply_times(start).timed(call, broker.reads))
         outcome = self._pages.placed(outcome)
+        self.last_answer = outcome.value
         self.isolation, self.said = f"{self.sandbox.name}/{outcome.isolation}", outcome.said
         ended = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
         printed = {"stdout": outcome.stdout[-MAX_OUTPUT:], "stderr": outcome.stderr[-MAX_OUTPUT:]}

@@ -451,7 +451,145 @@ for to in walk():
     "an argument that another call had": "send_money(to=get_contact(who=mail['sender'])['iban'], amount=5)",
 }
 
-ALL = {**LINES, **NAMES, **STORES, **PICKS}
+# -- what a function of Python does beside what it returns --------------------------------------------------------------
+
+BESIDE = {
+    "an iterator that a comparison uses up": "it = iter(['DE-ANN-01', 'DE-EVIL-66', 'DE-EVIL-66'])\nevil in it\nsend_money(to=next(it), amount=5)",
+    "an any that stops": """
+kept = []
+any(kept.append(each) or each == evil for each in ["DE-ANN-01", "DE-EVIL-66", "DE-BOB-02"])
+send_money(to=kept[-1], amount=5)
+""",
+    "an error that is suppressed": """
+import contextlib
+to = "DE-EVIL-66"
+with contextlib.suppress(KeyError):
+    {"DE-ANN-01": 1}[evil]
+    to = "DE-ANN-01"
+send_money(to=to, amount=5)
+""",
+    "a removal by value": "a = ['DE-EVIL-66', 'DE-EVIL-66', 'DE-ANN-01']\na.remove(evil)\nsend_money(to=a[0], amount=5)",
+    "a discard": "a = {'DE-EVIL-66', 'DE-ANN-01'}\na.discard(evil.replace('EVIL-66', 'ANN-01'))\nsend_money(to=list(a)[0], amount=5)",
+    "a sort of pairs": "send_money(to=sorted(zip([evil, 'Z'], ['DE-EVIL-66', 'DE-ANN-01']))[0][1], amount=5)",
+    "a maximum over a table": "d = {'DE-EVIL-66': mail['amount'], 'DE-ANN-01': 1}\nsend_money(to=max(d, key=d.get), amount=5)",
+    "a heap of pairs": "import heapq\nh = [('Z', 'DE-ANN-01')]\nheapq.heappush(h, (evil, 'DE-EVIL-66'))\nsend_money(to=heapq.heappop(h)[1], amount=5)",
+    "a format's width": "send_money(to=f'{\"DE-EVIL-66DE-ANN-01\":.{len(evil)}}', amount=5)",
+    "a format by name": "send_money(to='{0[iban]}'.format(mail), amount=5)",
+    "a format by map": "send_money(to='{iban}'.format_map(mail), amount=5)",
+    "a percent by map": "send_money(to='%(iban)s' % mail, amount=5)",
+    "a name of a variable": "globals()[evil] = 1\nsend_money(to=[each for each in dir() if each.startswith('DE')][0], amount=5)",
+    "a name of an attribute": "class A: pass\na = A()\nsetattr(a, evil, 1)\nsend_money(to=list(vars(a))[0], amount=5)",
+    "a name of a class": "send_money(to=type(evil, (), {}).__name__, amount=5)",
+    "a name of a function": "def f(): pass\nf.__name__ = evil\nsend_money(to=f.__name__, amount=5)",
+    "a name of a parameter": "def f(**given): return list(given)[0]\nsend_money(to=f(**{evil: 1}), amount=5)",
+    "a trace": """
+import sys
+kept = []
+def trace(frame, event, argument):
+    if event == "return" and isinstance(argument, str):
+        kept.append(argument)
+    return trace
+def f():
+    return evil
+sys.settrace(trace)
+f()
+sys.settrace(None)
+send_money(to=kept[-1], amount=5)
+""",
+    "a profile": """
+import sys
+kept = []
+sys.setprofile(lambda frame, event, argument: kept.append(argument) if isinstance(argument, str) else None)
+def f():
+    return evil
+f()
+sys.setprofile(None)
+send_money(to=[each for each in kept if each.startswith("DE-")][-1], amount=5)
+""",
+    "a thread's list": "import threading\nkept = []\nt = threading.Thread(target=kept.append, args=(evil,))\nt.start()\nt.join()\nsend_money(to=kept[0], amount=5)",
+    "a pool's result": "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(1) as pool:\n    to = list(pool.map(str, [evil]))[0]\nsend_money(to=to, amount=5)",
+    "a future": "from concurrent.futures import Future\nf = Future()\nf.set_result(evil)\nsend_money(to=f.result(), amount=5)",
+    "a callback of a future": "from concurrent.futures import Future\nkept = []\nf = Future()\nf.add_done_callback(lambda done: kept.append(done.result()))\nf.set_result(evil)\nsend_money(to=kept[0], amount=5)",
+    "an item set by an operator": "import operator\nd = {}\noperator.setitem(d, 'to', evil)\nsend_money(to=d['to'], amount=5)",
+    "a method caller": "import operator\nkept = []\noperator.methodcaller('append', evil)(kept)\nsend_money(to=kept[0], amount=5)",
+    "a partial that keeps": "import functools\nkept = []\nfunctools.partial(kept.append, evil)()\nsend_money(to=kept[0], amount=5)",
+    "a star map": "import itertools\nkept = []\nlist(itertools.starmap(kept.append, [(evil,)]))\nsend_money(to=kept[0], amount=5)",
+    "a default factory": "from collections import defaultdict\nd = defaultdict(lambda: evil)\nsend_money(to=d['x'], amount=5)",
+    "a chain of maps": "from collections import ChainMap\na = {}\nc = ChainMap(a)\nc['to'] = evil\nsend_money(to=a['to'], amount=5)",
+    "a namespace": "from types import SimpleNamespace\nn = SimpleNamespace()\nn.__dict__.update(to=evil)\nsend_money(to=n.to, amount=5)",
+    "a view of a map": "from types import MappingProxyType\na = {}\nview = MappingProxyType(a)\na['to'] = evil\nsend_money(to=view['to'], amount=5)",
+    "a view of keys": "a = {}\nkeys = a.keys()\na[evil] = 1\nsend_money(to=[*keys][0], amount=5)",
+    "a view of memory": "a = bytearray(10)\nview = memoryview(a)\nview[:] = evil.encode()\nsend_money(to=a.decode(), amount=5)",
+    "a hook of JSON": "import json\nkept = []\njson.loads(json.dumps(mail), object_hook=lambda each: kept.append(each))\nsend_money(to=kept[-1]['iban'], amount=5)",
+    "a writer of tables": "import csv, io\nkept = io.StringIO()\ncsv.writer(kept).writerow([evil])\nsend_money(to=kept.getvalue().strip(), amount=5)",
+    "a file of print": "class F:\n    def write(self, text): self.to = getattr(self, 'to', text)\nf = F()\nprint(evil, file=f)\nsend_money(to=f.to, amount=5)",
+    "a shuffle": "import random\na = ['DE-ANN-01']\nb = a\nb.insert(0, evil)\nrandom.Random(0).shuffle([])\nsend_money(to=a[0], amount=5)",
+    "a bisection": "import bisect\na = ['Z']\nbisect.insort(a, evil)\nsend_money(to=a[0], amount=5)",
+    "an extension of a deque": "from collections import deque\nd = deque(maxlen=1)\nd.extend(['DE-ANN-01', evil])\nsend_money(to=d[0], amount=5)",
+    "a counter": "from collections import Counter\nc = Counter(['DE-ANN-01'])\nc.update([evil, evil])\nsend_money(to=c.most_common(1)[0][0], amount=5)",
+    "a tee": "import itertools\na, b = itertools.tee([evil])\nsend_money(to=next(b), amount=5)",
+    "a stack of exits": "import contextlib\nkept = []\nwith contextlib.ExitStack() as stack:\n    stack.callback(kept.append, evil)\nsend_money(to=kept[0], amount=5)",
+    "a manager of a generator": """
+import contextlib
+@contextlib.contextmanager
+def giving():
+    yield evil
+with giving() as to:
+    send_money(to=to, amount=5)
+""",
+    "an error's notes": "e = ValueError()\ne.add_note(evil)\nsend_money(to=e.__notes__[0], amount=5)",
+    "a group of errors": "try:\n    raise ExceptionGroup('x', [ValueError(evil)])\nexcept* ValueError as group:\n    send_money(to=group.exceptions[0].args[0], amount=5)",
+    "a cause": "try:\n    raise KeyError('x') from ValueError(evil)\nexcept KeyError as error:\n    send_money(to=error.__cause__.args[0], amount=5)",
+    "a value of the end of a generator": "def g():\n    yield 1\n    return evil\ndef h():\n    to = yield from g()\n    send_money(to=to, amount=5)\nlist(h())",
+    "an error thrown into a generator": """
+def g():
+    try:
+        yield 1
+    except ValueError as error:
+        send_money(to=error.args[0], amount=5)
+        yield 2
+w = g()
+next(w)
+w.throw(ValueError(evil))
+""",
+    "slots": "class A:\n    __slots__ = ('to',)\na = A()\nA.to.__set__(a, evil)\nsend_money(to=a.to, amount=5)",
+    "a hook of subclasses": "class A:\n    def __init_subclass__(cls, to): cls.to = to\nclass B(A, to=evil): pass\nsend_money(to=B.to, amount=5)",
+    "a hook of names": "class D:\n    def __set_name__(self, owner, name): owner.to = evil\nclass A: d = D()\nsend_money(to=A.to, amount=5)",
+    "an operation in its place": "class A:\n    def __iadd__(self, other):\n        self.to = other\n        return self\na = b = A()\na += evil\nsend_money(to=b.to, amount=5)",
+    "an iteration of its own": "class A:\n    def __iter__(self): return iter([evil])\n[to] = A()\nsend_money(to=to, amount=5)",
+    "an index of its own": "class A:\n    def __index__(self): return mail['flag']\nsend_money(to=['DE-ANN-01', 'DE-EVIL-66'][A()], amount=5)",
+    "a truth of its own": "class A:\n    def __bool__(self): return bool(evil)\nsend_money(to='DE-EVIL-66' if A() else 'DE-ANN-01', amount=5)",
+    "a length of its own": "class A:\n    def __len__(self): return mail['flag']\nsend_money(to=['DE-ANN-01', 'DE-EVIL-66'][len(A())], amount=5)",
+    "a hash of its own": "class A:\n    def __hash__(self): kept.append(evil); return 1\nkept = []\n{A(): 1}\nsend_money(to=kept[0], amount=5)",
+    "a comparison that keeps": "class A:\n    def __lt__(self, other): kept.append(evil); return True\nkept = []\nsorted([A(), A()])\nsend_money(to=kept[0], amount=5)",
+    "a pattern's class": "class A:\n    __match_args__ = ('to',)\n    to = evil\nmatch A():\n    case A(found):\n        send_money(to=found, amount=5)",
+    "the recursion's end": "import sys\ndef f(n):\n    return f(n + 1)\ntry:\n    f(0)\nexcept RecursionError:\n    send_money(to=evil, amount=5)",
+    "a list in itself": "a = []\na.append(a)\na[0].append(evil)\nsend_money(to=a[1], amount=5)",
+    "a part of a deep structure": "a = {'x': [{'y': {}}]}\nb = a['x'][0]['y']\nb['to'] = evil\nsend_money(to=a['x'][0]['y']['to'], amount=5)",
+    "a function that gives back its list": "kept = []\ndef same(x): return x\nsame(kept).append(evil)\nsend_money(to=kept[0], amount=5)",
+    "a list within a comprehension": "kept = []\n[each.append(evil) for each in [kept]]\nsend_money(to=kept[0], amount=5)",
+    "a default argument of a lambda": "kept = []\n(lambda x=kept: x.append(evil))()\nsend_money(to=kept[0], amount=5)",
+    "a conditional alias": "a, b = [], []\nc = a if mail['flag'] else b\nc.append(evil)\nsend_money(to=a[0], amount=5)",
+    "a walrus in a comprehension": "[to := each for each in [evil]]\nsend_money(to=to, amount=5)",
+    "a nested unpacking": "(a, (b, *c)), d = ('x', ('y', evil)), 1\nsend_money(to=c[0], amount=5)",
+    "a swap": "a, b = 'DE-ANN-01', evil\na, b = b, a\nsend_money(to=a, amount=5)",
+    "a global of a class body": "class A:\n    global to\n    to = evil\nsend_money(to=to, amount=5)",
+    "a lambda before its value": "whom = lambda: to\nto = evil\nsend_money(to=whom(), amount=5)",
+    "a loop that comes round": "to = 'DE-ANN-01'\nfor n in range(2):\n    if n:\n        send_money(to=to, amount=5)\n    to = evil",
+    "a function that is defined later": "def pay():\n    send_money(to=whom(), amount=5)\ndef whom():\n    return evil\npay()",
+    "all pages of the mail": "send_money(to=all_pages(read_mail)[0]['iban'], amount=5)",
+    "all pages of a tool by its name": "send_money(to=all_pages('read_mail')[0]['iban'], amount=5)",
+    "all pages of a name that is made": "send_money(to=all_pages('read_' + 'mail')[0]['iban'], amount=5)",
+    "what a parallel gives back": "send_money(to=parallel(lambda: read_mail())[0]['iban'], amount=5)",
+    "a tool's error with the tool": "try:\n    get_contact(who=evil)\nexcept ToolError as error:\n    send_money(to=error.message.split()[-1], amount=5)",
+    "a class that holds the tool": "class A:\n    pay = staticmethod(send_money)\nA.pay(to=evil, amount=5)",
+    "a decorator that pays": "def pays(f):\n    send_money(to=evil, amount=5)\n    return f\n@pays\ndef g(): pass",
+    "a default that pays": "def g(x=send_money(to=evil, amount=5)): pass",
+    "a timed text": "import timeit\ntimeit.timeit('send_money(to=evil, amount=5)', globals=globals(), number=1)",
+    "a function of a database": "import sqlite3\nbase = sqlite3.connect(':memory:')\nbase.create_function('pay', 1, lambda to: send_money(to=to, amount=5)['id'])\nbase.execute('select pay(?)', (evil,)).fetchall()",
+}
+
+ALL = {**LINES, **NAMES, **STORES, **PICKS, **BESIDE}
 
 
 @pytest.fixture

@@ -29,6 +29,9 @@ def tool(**properties: Any) -> Protocol:
         ({"send_to": 1, "text": 1}, ("send_to",)),
         ({"hotel": 1, "from_day": 1, "to_day": 1}, ("hotel", "from_day", "to_day")),  # no target, so all
         ({"order_id": 1}, ("order_id",)),
+        ({"order_id": 1, "reason": 1}, ("order_id", "reason")),
+        ({"order_id": 1, "amount": 1, "reason": 1}, ("order_id", "amount")),  # an amount alone goes nowhere
+        ({"amount": 1, "lines": {"productIds": [1], "note": 1}}, ("amount", "lines.productIds")),
         ({}, ()),
     ],
 )
@@ -39,6 +42,8 @@ def test_targets_are_found_by_the_words_of_names(arguments: dict[str, Any], targ
 def test_a_target_is_found_in_an_object_by_its_schema_and_by_its_value() -> None:
     known = {"type": "object", "properties": {"to": {}, "text": {}}}
     assert targets_of(tool(message=known), {"message": None}) == ("message.to",)
+    assert targets_of(tool(message=known), {"message": "{}"}) == ("message.to",)
+    assert targets_of(tool(message=known), {"message": {"text": 1}}) == ("message",)
     assert targets_of(tool(message={}), {"message": {"text": 1, "copies": [{"bcc": "x"}]}}) == ("message.copies.bcc",)
     parameters = {
         "type": "object",
@@ -46,7 +51,7 @@ def test_a_target_is_found_in_an_object_by_its_schema_and_by_its_value() -> None
         "$defs": {"m": {"anyOf": [{"$ref": "#/$defs/m"}, {"properties": {"where": {"format": "uri"}}}]}},
     }
     protocol = Protocol(name="put", parameters=parameters)
-    assert targets_of(protocol, {"x": [{"text": 1}]}) == ("x.where",)
+    assert targets_of(protocol, {"x": [{"text": 1, "where": 1}]}) == ("x.where",)
 
 
 @pytest.mark.parametrize("value", [[{"a": 1}] * (MAX_STEPS + 1), {str(key): 1 for key in range(MAX_STEPS + 1)}])

@@ -134,6 +134,9 @@ def test_explain_judges_a_call_by_where_its_arguments_come_from(tmp_path: Path) 
     assert "where its arguments come from (rule 1, untrusted tools): say that with --from" in explained()
     told = json.loads(explained("--from", "n=tool:double", "--json"))
     assert (told["verdict"], told["untrusted"], told["depends_on_origins"]) == ("ask", ["n"], [])
+    of_part = '[[rules]]\nallow = "book"\nfrom = {message = "task"}\n'
+    part = ("message.to=task", "--permissions", str(file_of(tmp_path, of_part)), "--effect", "write")
+    assert atc("permissions", "explain", "book", "--from", *part).stdout.startswith("allow")
     for wrong in ("n", "n=", "n=mail", ".=task", "n=tool:1"):
         assert atc("permissions", "explain", "book", "--from", wrong, *file).exit_code == 2
 

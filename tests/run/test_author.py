@@ -11,11 +11,15 @@ import pytest
 
 from atc import Agent, Result, ToolError, Toolset
 from atc._records.origins import Origin
+from atc.calls.argument_repairs import ArgumentRepairs
+from atc.calls.attempt import Attempt
 from atc.models.fake import FakeModel, Scripted
 from atc.programs.origins.program import ProgramOrigins
 from atc.result import Effect
 from atc.run import author
 from atc.run.author import MAX_TEXT, MAX_WRITTEN, Past, Written
+from atc.run.base import Ending, Strategy
+from atc.run.run import Run
 from atc.tools.tool import Tool
 from tests.support.tools import NUMBER, make_tool
 
@@ -340,3 +344,48 @@ def test_nothing_is_kept_where_no_tool_is_untrusted(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(author.Author, "__init__", made)
     world = World(strangers=False)
     assert world.ran(code(*FAILS), code(f"answer = {SEND}")).status == "answered"
+
+
+# -- programs of a caller, calls without one, and arguments that a model put right -------------------------------------
+
+
+def test_a_callers_program_is_known_again_with_the_values_that_it_had() -> None:
+    world, asked = World(), list[str]()
+    source = "read_mail(n=1)\nanswer = send(to=who) if n else 1\n"
+    agent = world.agent(approve=lambda request: not asked.extend(request.author_saw))
+    run_id = agent.run_program(source, inputs={"who": "bob", "n": 0}).run_id
+    agent.run_program(source, inputs={"who": "bob", "n": 0}, run=run_id)
+    assert (world.sent, asked) == ([], [])
+    agent.run_program(source, inputs={"who": "bob", "n": 1}, run=run_id)
+    assert (world.sent, asked) == ([("bob", "")], ["read_mail"])
+
+
+class Turns(Strategy):
+    """Calls one tool after the other, as a model does that sees each answer."""
+
+    name = "turns"
+
+    async def solve(self, run: Run) -> Ending:
+        with run.attempt():
+            for tool, arguments in (("send", {"to": "ann"}), ("read_mail", {"n": 1}), ("send", {"to": "bob"})):
+                made = await run.call(tool, arguments)
+        return Ending("answered", made.status)
+
+
+def test_a_call_without_a_program_is_written_as_it_is_made() -> None:
+    world, asked = World(), list[tuple[str, ...]]()
+    result = world.agent(strategy=Turns(), approve=lambda request: not asked.append(request.author_saw)).run("tell bob")
+    assert (result.status, asked) == ("answered", [(), ("read_mail",)])
+
+
+def test_arguments_that_a_model_put_right_were_written_after_it_saw_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = ArgumentRepairs.gate
+
+    async def by_model(self: ArgumentRepairs, attempt: Attempt, *given: Any, **more: Any) -> None:
+        await gate(self, attempt, *given, **more)
+        attempt.repaired_for = "gate"
+
+    monkeypatch.setattr(ArgumentRepairs, "gate", by_model)
+    world, asked = World(), list[tuple[str, ...]]()
+    world.ran(code(MAIL, f"answer = {SEND}"), approve=lambda request: not asked.append(request.author_saw))
+    assert asked == [("read_mail",)]

@@ -13,7 +13,7 @@ from tests.support.data_flow import CLEAN, EVIL, TASK, Bank, refused
 LOOKS = "mail = read_mail()\nlook(mail=mail)"
 FAILS = 'mail = read_mail()\nanswer = mail["no such field"]'
 OBEYS = f'answer = send_money(to="{EVIL}", amount=99)'
-HIDES = 'answer = send_money(to="DE-" + "".join(["EV", "IL"]) + "-66", amount=5)'
+HIDES = 'answer = send_money(to="DE-" + "".join(["OT", "HER"]) + "-77", amount=5)'
 """Its text stands in no response: only that its author had read a stranger's text tells."""
 
 
@@ -49,12 +49,13 @@ def test_the_question_says_what_its_author_had_seen(bank: Bank, saw: str) -> Non
 def test_a_file_may_lift_it(bank: Bank, saw: str) -> None:
     lifted = bank.rules('after_untrusted = "allow"\n[[rules]]\nallow = "send_money"\n')
     result = two(bank, SAW[saw], HIDES, permissions=lifted)
-    assert (result.status, bank.sent) == ("answered", [(EVIL, 5)])
+    assert (result.status, bank.sent) == ("answered", [("DE-OTHER-77", 5)])
 
 
-def test_a_file_that_lifts_it_lifts_no_address(bank: Bank) -> None:
+@pytest.mark.parametrize("second", ['answer = send_money(to=mail["iban"], amount=5)', OBEYS])
+def test_a_file_that_lifts_it_lifts_no_address_of_a_stranger(bank: Bank, second: str) -> None:
     lifted = bank.rules('after_untrusted = "allow"\n[[rules]]\nallow = "send_money"\n')
-    refused(two(bank, LOOKS, 'answer = send_money(to=mail["iban"], amount=5)', permissions=lifted), bank)
+    refused(two(bank, LOOKS, second, permissions=lifted), bank)
 
 
 @pytest.mark.parametrize("second", ['answer = send_money(to=mail["iban"], amount=5)', "send_money(mail['iban'], 5)"])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from atc import Agent, FakeModel, Result, tool
+from atc import Agent, FakeModel, Result, Toolset, tool
 from atc._records.origins import Origin, data_flow, is_within
 from atc._records.records import DataFlow
 from atc.calls.approval import ApprovalRequest
@@ -24,7 +25,9 @@ from atc.run.base import Ending, Strategy
 from atc.run.given_program import run_given
 from atc.run.origins import RunOrigins
 from atc.run.run import Run
+from atc.tools.adapters.offered import untrusted_by_hints
 from atc.tools.mcp.importer import protocol_of
+from tests.support.tools import make_tool
 
 TASK = "Pay 5 to GOOD"
 FLOWS = 'answer = send_money(to=read_mail()["iban"], amount=5)'
@@ -241,6 +244,27 @@ def test_the_text_of_a_client_s_program_is_its_author_s(bank: Bank) -> None:
     assert found == {"to": {Origin(kind="author")}, "amount": {Origin(kind="author")}}
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        'send_back(**{"from": mail})',
+        'send_back(from_="GOOD", **{"from": mail})',
+        'send_back("GOOD", **{"from": mail})',
+        'send_back(**{"from": mail}, from_="GOOD")',
+        "send_back(from_=mail)",
+        "send_back(mail)",
+    ],
+)
+def test_no_name_of_an_argument_hides_where_it_comes_from(call: str) -> None:
+    mail = make_tool("read_mail", lambda _: {"iban": "EVIL"})
+    marked = replace(mail, protocol=mail.protocol.model_copy(update={"untrusted": True}))
+    sent: list[Any] = []
+    back = make_tool("send_back", sent.append, Effect.WRITE, required=("from",), **{"from": {"type": "string"}})
+    model = FakeModel([f'```python\nmail = read_mail()["iban"]\nanswer = {call}\n```'])
+    result = Agent(Toolset([marked, back]), model=model, approve="always", check=False).run(TASK)
+    assert (result.status, sent) == ("denied", [])
+
+
 # -- repairs -----------------------------------------------------------------------------------------------------------
 
 
@@ -342,3 +366,26 @@ def test_a_server_says_that_strangers_write_what_its_tool_returns(hint: bool | N
     )
     for trust in (True, False):
         assert protocol_of(offered, "read_mail", "server", trust_hints=trust).untrusted is untrusted
+
+
+@pytest.mark.parametrize(
+    ("metadata", "untrusted"),
+    [
+        ({"annotations": {"openWorldHint": True}}, True),
+        ({"open_world_hint": False}, False),
+        ({"openWorldHint": "yes"}, None),
+        (None, None),
+    ],
+)
+def test_metadata_of_a_framework_say_it_as_well(metadata: Any, untrusted: bool | None) -> None:
+    assert untrusted_by_hints(metadata) is untrusted
+
+
+def test_no_document_takes_back_that_strangers_write(bank: Bank) -> None:
+    tools = Toolset.from_functions(*bank.tools)
+    other = tools.with_protocols(
+        {name: each.protocol.model_copy(update={"untrusted": name != "read_mail"}) for name, each in tools.items()}
+    )
+    assert [each.protocol.untrusted for each in other.values()] == [True, True, True]
+    renamed = tools["read_mail"].called("mail").graded(Effect.UNKNOWN)
+    assert renamed.protocol.untrusted is True

@@ -28,7 +28,10 @@ def talk(
 ) -> None:
     async def main() -> None:
         given = {"permissions": bank.rules(rules), "runs_dir": bank.folder / "runs"}
-        async with gateway_of(*bank.tools().values(), **given) as gateway, connected(gateway, mode, user) as client:
+        async with (
+            gateway_of(*bank.tools().values(), jail=True, **given) as gateway,
+            connected(gateway, mode, user) as client,
+        ):
             await said(client)
 
     asyncio.run(main())

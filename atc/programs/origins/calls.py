@@ -14,6 +14,10 @@ from atc.programs.origins.graph import ANY, ITERATE, PART, Graph, Key, Response,
 from atc.programs.origins.scopes import Scope
 
 
+MAX_CALLBACKS = 3
+"""Functions of the library that call functions which call such functions, and so on."""
+
+
 class GiveUp(Exception):
     """The program has something that cannot be followed."""
 
@@ -34,7 +38,7 @@ class Call:
         direct: whether it is written as a call of that very function: else something else calls it, at any line.
     """
 
-    __slots__ = ("args", "caught", "chosen", "direct", "exits", "lines", "named", "nodes", "spread", "stars", "touched")
+    __slots__ = ("args", "caught", "chosen", "depth", "direct", "exits", "lines", "named", "nodes", "spread", "stars", "touched")
 
     def __init__(self, chosen: int, touched: int, caught: int, lines: tuple[int, int]) -> None:
         self.args: list[int] = []
@@ -43,12 +47,12 @@ class Call:
         self.spread: list[int] = []
         self.nodes: list[ast.expr] = []
         self.chosen, self.touched, self.lines, self.direct = chosen, touched, lines, True
-        self.caught, self.exits = caught, 0
+        self.caught, self.exits, self.depth = caught, 0, 0
 
     def inner(self, *args: int) -> Call:
         """Return a call that something makes because of this one."""
         made = Call(self.chosen, self.touched, self.caught, self.lines)
-        made.args, made.direct, made.exits = [*args], False, self.exits
+        made.args, made.direct, made.exits, made.depth = [*args], False, self.exits, self.depth
         return made
 
     def shifted(self, first: list[int]) -> Call:
@@ -57,6 +61,7 @@ class Call:
         made.args = [*first, *self.args]
         made.stars = [(at + len(first), node) for at, node in self.stars]
         made.named, made.spread, made.direct, made.exits = self.named, self.spread, self.direct, self.exits
+        made.depth = self.depth
         return made
 
     def without_first(self) -> Call:
@@ -64,7 +69,7 @@ class Call:
         made = Call(self.chosen, self.touched, self.caught, self.lines)
         made.args, made.stars = self.args[1:], [(max(at - 1, 0), node) for at, node in self.stars]
         made.named, made.spread, made.nodes = self.named, self.spread, self.nodes[1:]
-        made.direct, made.exits = self.direct, self.exits
+        made.direct, made.exits, made.depth = self.direct, self.exits, self.depth
         return made
 
     def all(self) -> list[int]:
@@ -137,6 +142,13 @@ class Calls:
 
     # -- what is made --------------------------------------------------------------------------------------------------
 
+    def inherited(self, name: str) -> int:
+        """Return a node with what any class of the program has under a name."""
+        key = ("inherited", name)
+        if key not in self._made:
+            self._made[key] = self.graph.node()
+        return int(self._made[key])
+
     def text(self, kind: str) -> int:
         """Return the atom of a text of the program."""
         return self.graph.origin(kind)
@@ -189,6 +201,17 @@ class Calls:
         graph.put(pool, thing.atom)
         graph.copy(pool, thing.rest)
         graph.copy(pool, result)
+        which = graph.node()
+        graph.copy(call.chosen, which)
+        graph.flat(pool, which, "choice")
+
+        def consume(bits: int) -> None:
+            for iterator in graph.each(bits & graph.things):
+                if iterator.moving:
+                    graph.copy(which, iterator.shape)
+                    graph.copy(which, iterator.body)
+
+        graph.when(pool, consume)
         for source in into:
             changed = graph.node()
             graph.reach(source, changed)
@@ -198,8 +221,13 @@ class Calls:
         return pool
 
     def functions_in(self, node: int, result: int, call: Call, args: list[int]) -> None:
-        """Call the functions that a node may be with these arguments, and any number of them."""
+        """Call the functions that a node may be with these arguments, and any number of them.
+
+        What the library would make of the arguments is made of them at once: where they are all in one pool, as in
+        :meth:`mixed`, there is nothing else that could come of it.
+        """
         inner = call.inner()
+        inner.depth = call.depth + 1
         for arg in args:
             many = self.graph.node()
             thing = self.new("list", many)
@@ -208,9 +236,28 @@ class Calls:
 
         def apply(bits: int) -> None:
             for function in self.graph.each(bits & self.graph.functions):
-                self.enter(function, inner, result)
+                if inner.depth > MAX_CALLBACKS:
+                    raise GiveUp("functions that are called by functions of the library, and so on")
+                if self._only_computes(function):
+                    for arg in args:
+                        self.graph.reach(arg, result)
+                        self.graph.flat(arg, result)
+                else:
+                    self.enter(function, inner, result)
 
         self.graph.when(node, apply)
+
+    def _only_computes(self, function: Any) -> bool:
+        """Return whether a function of Python or its library makes something of its arguments and does nothing else."""
+        if not isinstance(function, tuple):
+            return False
+        if function[0] == "builtin":
+            return function[1] in library.SCALAR | library.LISTS | library.SELECT | library.EXCEPTIONS | {"type", "dict"}
+        if function[0] != "library" or isinstance(function[1], _Getter):
+            return function[0] == "class" and function[1] in library.READERS
+        module = library.module_of(function[1])
+        changes = function[1] in library.CHANGING or module in ("heapq", "pprint") or function[1] == "json.dump"
+        return not changes and module in library.STATELESS | library.MIXING - {"random", "secrets"} - {"functools"}
 
     def each_function(self, node: int, call: Call, result: int) -> None:
         """Call what a node may be, if it is a function; nothing is given up where it is none."""
@@ -220,11 +267,16 @@ class Calls:
                 self.graph.put(result, self.graph.as_how(found, "choice"))
             for function in self.graph.each(bits & self.graph.functions):
                 self.enter(function, call, result)
-            for thing in self.graph.each(bits & self.graph.things):
-                if thing.kind == "mixed":
-                    self.mixed([node, *call.all()], result, call)
+            self._once_mixed(bits, [node, *call.all()], result, call, state)
 
+        state = [False]
         self.graph.when(node, apply)
+
+    def _once_mixed(self, bits: int, sources: list[int], result: int, call: Call, state: list[bool]) -> None:
+        """Follow a use of what the library made as one that mixes everything: once, for more may come of it."""
+        if not state[0] and any(thing.kind == "mixed" for thing in self.graph.each(bits & self.graph.things)):
+            state[0] = True
+            self.mixed(sources, result, call)
 
     # -- who is called -------------------------------------------------------------------------------------------------
 
@@ -252,6 +304,8 @@ class Calls:
                 self._own(what, call, result)
             elif sort == "class" and call.args:
                 self.method(call.args[0], what, call.without_first(), result)
+            elif sort == "init":
+                self.mixed(call.all(), result, call, [what])
             elif sort == "partial":
                 self._partial(function, call, result)
             elif sort == "builtin":
@@ -322,7 +376,7 @@ class Calls:
         if begins:
             node = self.attribute_of(instance, "__init__")
             self.each_function(node, call, graph.node())
-        for each in self.family(cls) if not begins else ():
+        for each in self.family(cls):
             if each.is_error:
                 thing_args = graph.field(instance, "args")
                 for node in call.all():
@@ -494,8 +548,7 @@ class Calls:
 
         def apply(bits: int) -> None:
             others = bits & (graph.pure | graph.alias)
-            if found := bits & graph.pure:
-                graph.put(result, graph.as_how(found, "choice"))
+            graph.put(result, bits & graph.pure)
             for thing in graph.each(bits & graph.things):
                 if thing.kind == "object":
                     member = self.attribute_of(thing, name)
@@ -590,11 +643,8 @@ class Calls:
     def _unless_mapping(self, base: int, args: list[int], call: Call, result: int) -> None:
         """Follow a method of a value that the library made as one that is not known."""
 
-        def apply(bits: int) -> None:
-            if any(thing.kind == "mixed" for thing in self.graph.each(bits & self.graph.things)):
-                self.mixed(args, result, call)
-
-        self.graph.when(base, apply)
+        state = [False]
+        self.graph.when(base, lambda bits: self._once_mixed(bits, args, result, call, state))
 
     def _shape_of(self, base: int) -> int:
         node = self.graph.node()
@@ -635,6 +685,7 @@ class Calls:
                     self._update_dict(thing, value)
                 else:
                     graph.copy(parts, thing.rest)
+                    graph.flat(parts, thing.shape, "choice")
 
         graph.when(base, apply)
 
@@ -648,6 +699,7 @@ class Calls:
                 if other.kind != "dict":
                     pair = graph.node()
                     graph.copy(graph.all_of(other), pair)
+                    graph.copy(other.shape, thing.rest)
                     graph.load(pair, PART, thing.rest)
                     graph.load(pair, PART, graph.keys_of(thing))
 
@@ -744,7 +796,9 @@ class Calls:
         """Call a built-in function."""
         graph, args, chosen = self.graph, call.all(), (call.chosen,)
         plain = not call.stars and not call.spread
-        if name in library.SCALAR or (name == "type" and len(call.args) == 1 and plain):
+        if name == "print" and ("file" in call.named or call.spread):
+            self.mixed(args, result, call, [*call.spread, *call.named.values()])
+        elif name in library.SCALAR or (name == "type" and len(call.args) == 1 and plain):
             self.flows(args, result)
             self._consume(args, call)
             graph.put(result, self.literal if not args else 0)
@@ -1001,14 +1055,16 @@ class Calls:
                 graph.copy(self.state("time"), result)
             self._callbacks(args, call, result)
             self._consume(args, call)
-            if dotted in library.MUTABLE:
+            if dotted == "json.dump":
+                self.mixed(args, result, call, args)
+            elif dotted in library.MUTABLE:
                 self.fresh(args, result)
             else:
                 self.flows(args, result)
             graph.put(result, self.literal)
         elif module in library.MIXING or dotted in library.KNOWN:
             sources = [*args, self.state(module)] if module in ("random", "secrets") else args
-            changes = dotted in library.CHANGING or module == "heapq"
+            changes = dotted in library.CHANGING or module in ("heapq", "pprint")
             pool = self.mixed(sources, result, call, args if changes else ())
             graph.put(result, self.literal)
             if module == "random":

@@ -209,12 +209,12 @@ class Expressions(Calls):
         if isinstance(node.op, ast.MatMult):
             raise GiveUp("@")
         if isinstance(node.op, _KEEP) and not (_is_scalar(node.left) or _is_scalar(node.right)):
-            made = self._combined(made, left, right)
+            made = self._combined(made, left, right, node.op)
         elif isinstance(node.op, ast.Mult):
-            made = self._combined(made, left, right)
+            made = self._combined(made, left, right, node.op)
         return made
 
-    def _combined(self, flat: int, left: int, right: int) -> int:
+    def _combined(self, flat: int, left: int, right: int, operator: ast.operator) -> int:
         """Return what may be a new container with the items of two others."""
         graph, made = self.graph, self.graph.node()
         graph.copy(flat, made)
@@ -229,10 +229,13 @@ class Expressions(Calls):
                 thing = self.new("list", made)
                 graph.load(both, ITERATE, thing.rest, (chosen,))
                 graph.shape(both, thing.shape)
-                graph.flat(thing.rest, thing.shape, "choice")
-                table = self.new("dict", made)
-                self._update_dict(table, left)
-                self._update_dict(table, right)
+                if isinstance(operator, ast.Add):
+                    return
+                graph.flat(both, thing.shape, "choice")
+                if isinstance(operator, ast.BitOr):
+                    table = self.new("dict", made)
+                    self._update_dict(table, left)
+                    self._update_dict(table, right)
 
         graph.when(left, apply)
         graph.when(right, apply)
@@ -253,7 +256,12 @@ class Expressions(Calls):
         return made
 
     def compare(self, node: ast.Compare) -> int:
-        sources = [self.ev(node.left), *map(self.ev, node.comparators)]
+        sources, before = [self.ev(node.left)], self.pc
+        for at, other in enumerate(node.comparators):
+            if at:  # `a < b < f()` calls it only where the first holds
+                self.pc = self.under(*sources)
+            sources.append(self.ev(other))
+        self.pc = before
         if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
             self._consume(sources, self._inner())
         return self._made_of(*sources)
@@ -337,6 +345,7 @@ class Expressions(Calls):
             graph.flat(key, thing.shape, "choice")
             graph.copy(self.ev(node.value), thing.rest)
             graph.flat(key, thing.rest, "choice")
+            graph.copy(self.pc, thing.rest)
         else:
             value = self.ev(node.elt)
             graph.copy(value, thing.rest)
@@ -347,6 +356,8 @@ class Expressions(Calls):
         self.scope.close_loop(begin)
         self.scope, self.pc, self.body = scope, before, body
         self.walrus.pop()
+        if walrus and lazy and node not in self._eager:
+            raise GiveUp("an assignment in a generator expression")
         for name, value in walrus:
             joined = graph.node()
             graph.copy(value, joined)
@@ -456,6 +467,8 @@ class Expressions(Calls):
             known = isinstance(found, tuple) and found[0] in ("tool", "builtin")
         if known:
             pass
+        elif isinstance(function, ast.Attribute) and self._is_super(function.value):
+            callee = self._inherited(function.attr)
         elif isinstance(function, ast.Attribute):
             if _is_behind(function.attr) and function.attr != "__init__":
                 raise GiveUp(function.attr)
@@ -469,7 +482,8 @@ class Expressions(Calls):
         call = Call(chosen, self.touched, self.caught, (node.lineno, node.end_lineno or node.lineno))
         if self.raises:
             call.exits = self.graph.node()
-        eager = _called_name(function) in _CONSUMERS
+        name = _called_name(function)
+        eager = name in _CONSUMERS and name not in self.bound
         for at, arg in enumerate(node.args):
             if eager and isinstance(arg, ast.GeneratorExp):
                 self._eager.add(arg)
@@ -499,6 +513,33 @@ class Expressions(Calls):
         else:
             self.call(callee, call, result, self.within)
         return result
+
+    def _is_super(self, node: ast.expr) -> bool:
+        return (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "super"
+            and "super" not in self.bound
+            and not node.args
+        )
+
+    def _inherited(self, name: str) -> int:
+        """Return what a method may be that is called on ``super()``: that of any class, bound to this object."""
+        graph, within, made = self.graph, self.within, self.graph.node()
+        if within is None or not within.params:
+            raise GiveUp("super")
+        owner = within.params[0][1]
+        if name == "__init__":
+            graph.put(made, graph.function(("init", owner), ("init", owner)))
+
+        def apply(bits: int) -> None:
+            for function in graph.each(bits & graph.functions):
+                if not isinstance(function, Function):
+                    raise GiveUp("super")
+                graph.put(made, graph.function(("bound", id(function), owner), ("bound", function, owner)))
+
+        graph.when(self.inherited(name), apply)
+        return made
 
     def yields(self, node: ast.Yield) -> int:
         thing = self._generator()

@@ -12,10 +12,10 @@ from typing import Any
 
 from atc._records.origins import How
 
-MAX_STEPS = 150_000
+MAX_STEPS = 100_000
 """Steps of one analysis; a program that needs more is not followed."""
-MAX_PATH = 8
-"""Keys of a path in a response; below that the path ends."""
+MAX_PATH, MAX_PATHS = 6, 60
+"""Keys of a path in a response, below which the path ends; and paths in one response that are told apart."""
 ITERATE, ANY, PART = object(), object(), object()
 """What is read of a container: what iteration gives; the value of a key that is not known; all of both."""
 Key = Any
@@ -35,10 +35,10 @@ class Response:
         put: a node with everything that the program stored in any part of it.
     """
 
-    __slots__ = ("deep", "origins", "put", "tool")
+    __slots__ = ("deep", "origins", "paths", "put", "tool")
 
     def __init__(self, graph: Graph, tool: str, origins: int = 0) -> None:
-        self.tool, self.origins, self.put, self.deep = tool, origins, graph.node(), 0
+        self.tool, self.origins, self.put, self.deep, self.paths = tool, origins, graph.node(), 0, 0
 
 
 class Thing:
@@ -56,13 +56,28 @@ class Thing:
         cls: of an object: the class.
     """
 
-    __slots__ = ("all", "atom", "body", "cls", "copies", "deep", "fields", "keys", "kind", "makes", "moving", "rest", "shape")
+    __slots__ = (
+        "all",
+        "atom",
+        "body",
+        "cls",
+        "copies",
+        "deep",
+        "fields",
+        "keys",
+        "kind",
+        "makes",
+        "moving",
+        "reach",
+        "rest",
+        "shape",
+    )
 
     def __init__(self, graph: Graph, kind: str) -> None:
         self.kind, self.rest, self.shape = kind, graph.node(), graph.node()
         self.fields: dict[Key, int] = {}
         self.copies: list[int] = []
-        self.keys = self.all = self.deep = self.body = 0
+        self.keys = self.all = self.deep = self.reach = self.body = 0
         self.moving, self.makes, self.cls = False, False, None
         self.atom = graph.atom(("thing", len(graph.atoms)), self)
         graph.things |= self.atom
@@ -104,8 +119,13 @@ class Graph:
 
     def part(self, response: Response, path: tuple[str, ...], exact: bool) -> int:
         """Return the atom of a part of a response. One that is not exact lies somewhere below the path."""
-        bit = self.atom((id(response), path, exact), (response, path, exact))
-        self.alias |= bit
+        key = (id(response), path, exact)
+        if (bit := self._known.get(key)) is None:
+            if path and response.paths >= MAX_PATHS:
+                return self.part(response, (), False)
+            response.paths += 1
+            bit = self.atom(key, (response, path, exact))
+            self.alias |= bit
         return bit
 
     def function(self, key: Hashable, what: Any) -> int:
@@ -119,6 +139,7 @@ class Graph:
         while bits:
             low = bits & -bits
             bits ^= low
+            self.steps += 1
             yield self.atoms[low.bit_length() - 1]
 
     def as_how(self, bits: int, how: How) -> int:
@@ -154,10 +175,10 @@ class Graph:
         """Make a node hold what another one holds."""
         if source and source != target:
             edge = source << 32 | target
+            self.steps += 1
             if edge in self._copied:
                 return
             self._copied.add(edge)
-            self.steps += 1
             self._add(source, target)
             if bits := self.bits[source]:
                 self.put(target, bits)
@@ -261,6 +282,15 @@ class Graph:
                 self.flat(thing.keys, thing.deep)
         return thing.deep
 
+    def reach_of(self, thing: Thing) -> int:
+        """Return a node with everything that can be got out of a container, however deep."""
+        if not thing.reach:
+            thing.reach = self.node()
+            self.reach(self.all_of(thing), thing.reach)
+            self.reach(self.keys_of(thing), thing.reach)
+            self.copy(thing.shape, thing.reach)
+        return thing.reach
+
     def put_deep(self, response: Response) -> int:
         """Return a node with the origins of everything that was stored in a response."""
         if not response.deep:
@@ -357,6 +387,9 @@ class Graph:
                 self.copy(response.put, target)
             for thing in self.each(bits & self.things):
                 self._load_of(thing, key, target, consumed)
+            for function in self.each(bits & self.functions):
+                if (thing := getattr(function, "thing", None)) is not None:  # the members of an enumeration
+                    self.copy(self.all_of(thing), target)
 
         self.when(source, apply)
 
@@ -445,8 +478,6 @@ class Graph:
                 self.put(target, self.part(response, path, False))
                 self.reach(response.put, target)
             for thing in self.each(bits & self.things):
-                self.reach(self.all_of(thing), target)
-                self.reach(self.keys_of(thing), target)
-                self.copy(thing.shape, target)
+                self.copy(self.reach_of(thing), target)
 
         self.when(source, apply)

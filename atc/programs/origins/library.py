@@ -4,7 +4,7 @@ from __future__ import annotations
 
 SCALAR = frozenset(
     """
-    abs all any ascii bin bool bytes chr complex divmod float format hash hex id int isinstance issubclass len oct ord
+    abs all any ascii bin bool bytes chr complex divmod float format hash hex int isinstance issubclass len oct ord
     pow print repr round str callable hasattr
     """.split()
 )

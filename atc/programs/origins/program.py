@@ -43,6 +43,7 @@ class ProgramOrigins:
         self._protocols: Mapping[str, Protocol] = tools if isinstance(tools, Mapping) else {}
         self._task, self._text = task.casefold(), text
         self._read: Statements | None = None
+        self._members: dict[tuple[int, str], int] = {}
         self.gave_up = ""
         if program.tree is None:
             self.gave_up = "it is no program"
@@ -82,7 +83,7 @@ class ProgramOrigins:
                 if not nodes:
                     parts[name] = parts.get(name, frozenset()) | UNKNOWN
                 chosen = self._deep([site.call.chosen])
-                self._add(parts, name, [*nodes], chosen)
+                self._add(parts, name, nodes, chosen)
             found.update(parts)
         return found if not self.gave_up else {name: origins | UNKNOWN for name, origins in found.items()}
 
@@ -125,15 +126,26 @@ class ProgramOrigins:
         else:
             found.update(dict.fromkeys(call.args, False))
         found.update(dict.fromkeys((node for _, node in call.stars), False))
-        found.update(dict.fromkeys(call.spread, False))
+        if call.spread and not self.gave_up:
+            found.update(dict.fromkeys((self._member(node, own) for node in call.spread), True))
         return found
 
-    def _add(self, parts: dict[str, Origins], name: str, nodes: list[int], chosen: Origins) -> None:
+    def _member(self, node: int, name: str) -> int:
+        """Return a node with what stands under a name in what a call is given behind ``**``."""
+        assert self._read is not None
+        if (node, name) not in self._members:
+            graph = self._read.graph
+            made = self._members[node, name] = graph.node()
+            graph.load(node, name, made)
+            graph.solve()
+        return self._members[node, name]
+
+    def _add(self, parts: dict[str, Origins], name: str, nodes: dict[int, bool], chosen: Origins) -> None:
         """Add the origins of an argument, and of the parts that displays give it."""
         assert self._read is not None
         graph = self._read.graph
-        parts[name] = parts.get(name, frozenset()) | self._deep(nodes) | chosen
-        todo = [(name, nodes, 0)]
+        parts[name] = parts.get(name, frozenset()) | self._deep([*nodes]) | chosen
+        todo = [(name, [*nodes], 0)] if all(nodes.values()) else []
         while todo and len(parts) < MAX_PARTS:
             path, here, depth = todo.pop()
             things = [t for node in here for t in graph.each(graph.bits[node] & graph.things)]
@@ -173,8 +185,9 @@ class ProgramOrigins:
                 if thing.atom not in things:
                     things.add(thing.atom)
                     todo += [thing.rest, thing.shape, thing.keys, *thing.fields.values()]
-                    todo += [graph.all_of(thing)] if thing.copies else []
-                    graph.solve()
+                    todo += [graph.all_of(thing)] if thing.copies and not self.gave_up else []
+                    if thing.copies and not self.gave_up:
+                        graph.solve()
         return frozenset(map(_origin, graph.each(found)))
 
     def _kind_of(self, text: str) -> str:

@@ -165,7 +165,5 @@ class Scope:
         self._layers[-1].names.update(names)
 
     def final(self, name: str) -> int:
-        """Return the node of what a variable holds when its scope ends; 0 where nothing assigns it."""
-        if name in self._shared or name in self._always:
-            return self.at_any_time(name)
-        return self._layers[0].names.get(name, 0)
+        """Return the node of what a variable may hold whenever the program ends; 0 where nothing assigns it."""
+        return self.at_any_time(name) if name in self._versions else 0

@@ -17,6 +17,8 @@ _BUILTINS = (
     library.SCALAR | library.LISTS | library.SELECT | library.OTHER | library.BINDERS | library.EXCEPTIONS | {"type"}
 )
 _NAMES = frozenset(dir(builtins))
+LOOK = "look"
+"""The function that a program may end with, to have values shown: a call like that of a tool."""
 
 
 class Statements(Expressions):
@@ -124,9 +126,10 @@ class Statements(Expressions):
                 self.scope.assign(arg.arg, graph.node(thing.atom))
         if isinstance(function.node, ast.Lambda):
             graph.copy(self.ev(function.node.body), function.returns)
-            return
-        self.block(function.node.body)
-        graph.put(function.returns, self.literal)
+        else:
+            self.block(function.node.body)
+            if not isinstance(function.node.body[-1], ast.Return | ast.Raise):
+                graph.put(function.returns, self.literal)
         for _, pc in self._exits:
             graph.copy(pc, function.exits)
 
@@ -135,7 +138,7 @@ class Statements(Expressions):
         if (node := self._outside.get(name)) is not None:
             return node
         graph = self.graph
-        if name in self.tools:
+        if name in self.tools or (name == LOOK and name not in self.inputs):
             bits = graph.function(("tool", name), ("tool", name))
         elif name in self.inputs:
             bits = graph.part(Response(graph, "", self.inputs[name]), (), False)
@@ -254,17 +257,19 @@ class Statements(Expressions):
                 self._made["augmented", made] = True
                 self.extend(old, value, call)
                 self.update(old, value, call)
-                graph.scramble(old, (call.chosen,))
-                graph.copy(self._combined_now(old, value), made)
+                which = graph.node()
+                graph.copy(call.chosen, which)
+                if not isinstance(node.op, ast.Add):  # `seen -= others`
+                    graph.flat(value, which, "choice")
+                    graph.flat(old, which, "choice")
+                graph.scramble(old, (which,))
+                graph.copy(self._combined(0, old, value, node.op), made)
 
         graph.when(old, apply)
         graph.when(value, apply)
         if self.touched:
             graph.copy(made, self.touched)
         self.store_to(target, made)
-
-    def _combined_now(self, old: int, value: int) -> int:
-        return self._combined(0, old, value)
 
     def delete(self, node: ast.Delete) -> None:
         for target in node.targets:
@@ -532,6 +537,7 @@ class Statements(Expressions):
         self.scope = outer
         for name, value in fields.items():
             graph.copy(value, graph.field(made.thing, name))
+            graph.copy(value, self.inherited(name))
         self.store_to(ast.Name(node.name, ast.Store()), graph.node(graph.function(("own", id(made)), made)))
 
     def _inherit(self, made: Class, base: ast.expr) -> None:

@@ -93,13 +93,19 @@ def asked(permissions: Permissions, approve: Any, name: str, *warnings: str, **a
     rule = agent_permissions.approval_of(permissions, None if isinstance(approve, dict) else approve, settings)
     assert rule.policy is not None
     protocol = TOOLS[name].protocol
-    about = {each: arguments.pop(each) for each in ("origins", "untrusted", "author_saw") if each in arguments}
+    about = {
+        each: arguments.pop(each) for each in ("origins", "untrusted", "author_saw", "strangers") if each in arguments
+    }
     request = ApprovalRequest(name, arguments, protocol.effect, "", warnings, protocol=protocol, **about)
     return asyncio.run(rule.policy.asker(request))
 
 
 MAIL: CallOrigins = dict.fromkeys(("seats", "room"), frozenset({Origin(kind="tool", tool="mail")}))
-SUSPECT: list[dict[str, Any]] = [{"origins": MAIL, "untrusted": ("seats",)}, {"author_saw": ("mail",)}]
+STRANGERS = {"strangers": ("mail",)}
+SUSPECT: list[dict[str, Any]] = [
+    {"origins": MAIL, "untrusted": ("seats",), **STRANGERS},
+    {"author_saw": ("mail",), **STRANGERS},
+]
 
 
 def yes(request: ApprovalRequest) -> bool:

@@ -74,7 +74,9 @@ CHANGES: tuple[Callable[[dict[str, Any]], Any], ...] = (
 )
 
 
-def _calls(program: Program, changed: str, change: Callable[[Any], Any] | None) -> list[tuple[str, int, dict[str, Any]]]:
+def _calls(
+    program: Program, changed: str, change: Callable[[Any], Any] | None
+) -> list[tuple[str, int, dict[str, Any]]]:
     made: list[tuple[str, int, dict[str, Any]]] = []
 
     def tool(name: str) -> Callable[..., Any]:

@@ -1,0 +1,825 @@
+"""No origin is missed: an argument that changes with what a tool answers names that tool, whatever Python does."""
+
+from __future__ import annotations
+
+import pytest
+
+from atc.programs.origins.program import ProgramOrigins
+from atc.programs.program import Program
+from tests.programs.origins.perturbed import TOOLS, missed
+
+PROGRAMS = r"""
+a = read_a()
+send(to=a["to"], n=a["n"])
+###
+a = read_a()
+x = []
+y = x
+y.append(a["to"])
+send(to=x)
+###
+a = read_a()
+if a["flag"]:
+    t = "one"
+else:
+    t = "two"
+send(to=t)
+###
+a = read_a()
+t = "one" if a["flag"] else "two"
+send(to=t, b=a["flag"] and "x" or "y")
+###
+a = read_a(); b = read_b()
+for i in a["items"]:
+    if i["ok"]:
+        break
+    b["to"] = "changed"
+send(to=b["to"])
+###
+a = read_a()
+n = 0
+while n < a["n"]:
+    n += 1
+send(to=n)
+###
+a = read_a()
+def f():
+    if a["flag"]:
+        return "p"
+    return "q"
+send(to=f())
+###
+a = read_a()
+names = ["u", "v", "w", "x", "y", "z"]
+send(to=names[a["n"]], b=names[: a["n"]])
+###
+a = read_a()
+send(to=sorted(["b", "aa", "c"], key=lambda x: len(x) * (a["n"] - 3))[0])
+###
+a = read_a()
+d = {"x": "1", "y": "2"}
+d[a["name"]] = "3"
+send(to=list(d), n=len(d), k=d.get("read_a name", "none"))
+###
+a = read_a()
+try:
+    x = a["name"]
+    t = "ok"
+except KeyError:
+    t = "no"
+send(to=t)
+###
+t = "start"
+try:
+    a = read_a()
+    t = "got"
+except ToolError as e:
+    t = "failed"
+send(to=t)
+###
+try:
+    a = read_a()
+    m = ""
+except ToolError as e:
+    m = str(e)
+send(to=m)
+###
+a = read_a()
+log = []
+def g():
+    log.append(1)
+    a["name"].upper()
+    log.append(2)
+try:
+    g()
+except Exception:
+    pass
+send(to=log)
+###
+a = read_a()
+it = iter(["p", "q", "r"])
+if a["flag"]:
+    next(it)
+send(to=next(it))
+###
+a = read_a()
+def gen():
+    yield "p"
+    if a["flag"]:
+        yield "q"
+    yield "r"
+g = gen()
+next(g)
+send(to=next(g), rest=list(g))
+###
+a = read_a()
+def counter():
+    n = 0
+    def inc():
+        nonlocal n
+        n += 1
+        return n
+    return inc
+c = counter()
+if a["flag"]:
+    c()
+send(to=c())
+###
+a = read_a()
+total = 0
+def add(x):
+    global total
+    total += x
+for i in a["items"]:
+    add(i["rank"])
+send(to=total)
+###
+a = read_a()
+class Box:
+    kind = "k"
+    def __init__(self, x):
+        self.x = x
+        self.items = []
+    def put(self, y):
+        self.items.append(y)
+    @property
+    def first(self):
+        return self.items[0]
+    @staticmethod
+    def s(x):
+        return x
+    @classmethod
+    def make(cls, x):
+        return cls(x)
+b = Box(a["to"])
+b.put(a["n"])
+send(to=b.x, items=b.items, f=b.first, s=Box.s(a["name"]), m=Box.make(a["flag"]).x)
+###
+from dataclasses import dataclass, field, asdict
+a = read_a()
+@dataclass
+class R:
+    who: str
+    tags: list = field(default_factory=list)
+rs = [R(i["who"]) for i in a["items"]]
+rs[0].tags.append(a["to"])
+rs.sort(key=lambda r: r.who)
+send(to=rs[0].who, t=rs[0].tags, d=asdict(rs[0]))
+###
+a = read_a(); b = read_b()
+x, (y, *z) = a["to"], [b["to"], a["n"], b["n"]]
+send(to=x, y=y, z=z)
+x, y = y, x
+send(to=x, y=y)
+###
+import json, re
+a = read_a()
+d = json.loads(a["body"])
+d["z"] = 1
+m = re.search("n(.)", a["name"])
+send(to=d["k"], l=d["l"], g=m.group(1), j=json.dumps(a, sort_keys=True))
+###
+from collections import defaultdict, Counter, namedtuple, OrderedDict, deque
+a = read_a()
+g = defaultdict(list)
+for i in a["items"]:
+    g[i["ok"]].append(i["who"])
+c = Counter(i["rank"] for i in a["items"])
+P = namedtuple("P", "x y")
+p = P(a["to"], 1)
+q = deque(a["tags"], maxlen=2)
+q.append("z")
+send(to=g[True], c=c.most_common(1), p=p.x, q=list(q), keys=list(g))
+###
+import itertools, functools, operator, heapq
+a = read_a()
+w = sorted(a["items"], key=operator.itemgetter("rank"))
+g = {k: [x["who"] for x in v] for k, v in itertools.groupby(a["items"], key=lambda x: x["ok"])}
+r = functools.reduce(lambda x, y: x + y["who"], a["items"], "")
+h = []
+heapq.heappush(h, a["n"])
+heapq.heappush(h, 3)
+send(to=w[0]["who"], g=g, r=r, h=heapq.heappop(h))
+###
+import functools
+a = read_a()
+f = functools.partial(send, to=a["to"])
+f(b="x")
+###
+a = read_a()
+list(map(lambda i: send(to=i["who"]), a["items"]))
+[send(to=x) for x in a["tags"] if x != "x"]
+parallel(lambda: send(to=a["name"]), lambda: pay(n=a["n"]))
+parallel([lambda i=i: send(to=i["id"]) for i in a["items"]])
+###
+a = read_a()
+match a:
+    case {"n": 2, "to": t}:
+        send(to=t)
+        x = "two"
+    case {"n": n}:
+        x = n
+    case _:
+        x = "none"
+send(to=x)
+###
+a = read_a()
+def f(x):
+    if x["flag"]:
+        raise ValueError("bad " + x["name"])
+    return "fine"
+try:
+    r = f(a)
+except ValueError as e:
+    r = e.args[0]
+send(to=r)
+###
+a = read_a()
+out = {"m": {"to": "x"}}
+inner = out["m"]
+inner["to"] = a["to"]
+send(to=out["m"]["to"])
+###
+a = read_a()
+a["items"][0]["who"] = "me"
+a["extra"] = a["to"]
+b = a["extra"]
+send(to=b, w=a["items"][0]["who"])
+###
+a = read_a(); b = read_b()
+b["x"] = a["to"]
+for k, v in b.items():
+    if k == "x":
+        send(to=v)
+###
+a = read_a()
+m = a["map"]
+for k, v in m.items():
+    v["w"] = k
+send(to=[v["w"] for v in m.values()], k=list(m), z=m.get("p", {}).get("v"))
+###
+a = read_a()
+s = set()
+for t in a["tags"]:
+    s.add(t)
+send(to=sorted(s), n=len(s), u=s | {"m"}, i=bool(s & {"x"}))
+###
+a = read_a(); b = read_b()
+both = a["items"] + b["items"]
+best = max(both, key=lambda x: (x["rank"], x["who"]))
+z = [f"{x['who']}-{y}" for x, y in zip(a["items"], b["tags"])]
+send(to=best["who"], z=z, e=[i for i, t in enumerate(a["tags"]) if t == "x"])
+###
+a = read_a()
+x = "none"
+for i in a["items"]:
+    if not i["ok"]:
+        continue
+    x = "some"
+send(to=x)
+for i in a["items"]:
+    if i["rank"] > 4:
+        x = "big"
+        break
+else:
+    x = "small"
+send(to=x)
+###
+a = read_a()
+def outer(cb):
+    return cb(a["to"])
+def cb(x):
+    return x + "!"
+send(to=outer(cb))
+def deco(f):
+    def w(*args, **kw):
+        return f(*args, **kw) + a["name"]
+    return w
+@deco
+def h(x):
+    return x
+send(to=h("q"))
+###
+a = read_a()
+d = dict(a)
+d2 = {**a, "k": 1}
+d3 = a | {"z": 2}
+d4 = a.copy()
+import copy
+d5 = copy.deepcopy(a)
+send(a=d["to"], b=d2["to"], c=d3["to"], d=d4["to"], e=d5["items"][0]["who"])
+###
+a = read_a()
+with_x = [x for x in a["tags"] if (y := x) == "x"]
+send(to=y)
+###
+a = read_a()
+x = [1, 2, 3]
+if a["flag"]:
+    x.pop()
+send(to=x, l=x[-1], n=len(x))
+del x[a["n"] - 2]
+send(to=x)
+###
+a = read_a()
+assert a["flag"]
+send(to="x")
+###
+a = read_a()
+fs = {"p": lambda: "one", "read_a name": lambda: "two"}
+send(to=fs.get(a.get("name", "p"), fs["p"])())
+###
+import random
+a = read_a()
+random.seed(a["n"])
+send(to=random.randint(1, 10**9), c=random.choice(["x", "y", "z"]))
+l = ["1", "2", "3", "4", "5"]
+random.shuffle(l)
+send(to=l)
+###
+a = read_a()
+x = "q"
+def r():
+    return x
+if a["flag"]:
+    x = "w"
+send(to=r())
+###
+a = read_a()
+def f(n, acc):
+    if n == 0:
+        return acc
+    return f(n - 1, acc + ["z"])
+send(to=f(a["n"], []))
+###
+a = read_a()
+xs = [0] * a["n"]
+ys = ["p"]
+ys += xs
+ys[0:1] = a["tags"]
+send(to=ys, n=len(xs))
+###
+a = read_a()
+x = {}
+x.setdefault(a["to"], []).append("v")
+x.update({"k": a["name"]})
+send(to=x, k=x["k"])
+###
+from enum import Enum
+a = read_a()
+class E(Enum):
+    A = 1
+    B = 2
+send(to=E(a["n"]).name)
+###
+from datetime import datetime, timedelta
+a = read_a()
+d = datetime(2020, 1, 1) + timedelta(days=a["n"])
+send(to=d.isoformat(), s=d.strftime("%d"))
+###
+a = read_a()
+f = "{} {n}".format
+send(to=f(a["to"], n=1), p="%s" % a["name"], j=",".join(a["tags"]), u=a["to"].upper().split("@")[0])
+###
+a = read_a()
+b = read_b(q=a["to"])
+send(to=b["to"])
+###
+a = read_a()
+x = 1
+try:
+    for i in a["items"]:
+        x = i["id"]
+        if i["rank"] == 1:
+            raise ValueError
+except ValueError:
+    pass
+finally:
+    z = x
+send(to=x, z=z)
+###
+a = read_a()
+from contextlib import suppress
+x = "p"
+with suppress(KeyError):
+    a["name"]
+    x = "q"
+send(to=x)
+###
+a = read_a()
+def g():
+    got = yield "x"
+    yield got
+xs = [*a["tags"], *"pq"]
+send(to=xs, k=dict(zip(["a", "b"], a["tags"])), r=list(reversed(a["tags"])), a=any(i["ok"] for i in a["items"]))
+###
+a = read_a()
+key = a["name"] if "name" in a else "zz"
+send(**{"to": key, "n": 1})
+args = ["u"]
+kw = {"to": a["to"]}
+send(**kw)
+###
+a = read_a()
+def f(*args, **kwargs):
+    send(to=args[0], k=kwargs["z"], all=kwargs)
+f(a["to"], z=a["n"])
+f(*[a["name"]] if "name" in a else ["x"], **{"z": 1})
+###
+a = read_a()
+class Node:
+    def __init__(self, v, nxt=None):
+        self.v = v
+        self.nxt = nxt
+head = None
+for i in a["items"]:
+    head = Node(i["who"], head)
+out = []
+while head:
+    out.append(head.v)
+    head = head.nxt
+send(to=out)
+###
+a = read_a()
+class Bad(Exception):
+    def __init__(self, info):
+        self.info = info
+try:
+    raise Bad(a["to"])
+except Bad as e:
+    send(to=e.info)
+###
+a = read_a()
+def check(m):
+    if not m["flag"]:
+        raise SystemExit
+t = "x"
+def later():
+    global t
+    check(a)
+    t = "y"
+try:
+    later()
+except SystemExit:
+    pass
+send(to=t)
+###
+a = read_a()
+xs = ["m", "n"]
+xs.insert(a["n"] - 2, "new")
+xs.sort(key=lambda s: s, reverse=a["flag"])
+send(to=xs)
+ys = list("abc")
+ys.remove("b") if a["flag"] else None
+send(to=ys)
+###
+a = read_a()
+g = (x for x in ["1", "2", "3", "4"])
+for x in g:
+    if a["n"] == int(x):
+        break
+send(to=next(g, None))
+###
+a = read_a()
+g = (x for x in ["1", "2", "3", "4"])
+any(x == str(a["n"]) for x in g)
+send(to=next(g, None))
+###
+a = read_a()
+g = iter(["1", "2", "3", "4"])
+"3" if str(a["n"]) in g else ""
+send(to=next(g, None))
+###
+a = read_a()
+m = map(str, [1, 2, 3, 4])
+z = zip(a["tags"], m)
+list(z)
+send(to=next(m, "end"))
+###
+a = read_a()
+y = "a"
+f = lambda: y
+g = (y for _ in range(1))
+if a["flag"]:
+    y = "b"
+send(to=next(g), f=f())
+###
+a = read_a()
+def f(x, acc=[]):
+    acc.append(x)
+    return acc
+f(a["to"])
+send(to=f("z"))
+###
+a = read_a()
+class C:
+    shared = []
+    n = 0
+c = C()
+c.shared.append(a["to"])
+C.n = a["n"]
+send(to=C.shared, n=C().n)
+###
+a = read_a()
+x = {"f": send}
+x["f"](to=a["to"])
+for fn in (send, pay):
+    fn(to=a["name"])
+###
+a = read_a()
+vals = {"a": 1}
+setattr_ = setattr
+class O:
+    pass
+o = O()
+setattr(o, "q", a["to"])
+send(to=getattr(o, "q"), d=getattr(o, "zz", "none"))
+###
+a = read_a()
+t = tuple(a["tags"])
+p, *q = t
+send(p=p, q=q, c=t.count("x"), i=t.index("y") if "y" in t else -1)
+###
+a = read_a()
+lines = []
+for i in range(a["n"]):
+    lines.append(f"line {i}")
+send(to="\n".join(lines))
+###
+import io, csv
+a = read_a()
+buf = io.StringIO()
+w = csv.writer(buf)
+w.writerow([a["to"], 1])
+buf.write(a["name"])
+send(to=buf.getvalue())
+###
+a = read_a()
+x = [[0] * 2 for _ in range(2)]
+x[0][1] = a["n"]
+send(to=x[0][0], y=x)
+###
+a = read_a()
+done = False
+out = "none"
+while not done:
+    out = "x"
+    done = a["flag"] or True
+    if a["n"] == 2:
+        break
+    out = "y"
+send(to=out)
+###
+a = read_a()
+def find(xs):
+    for x in xs:
+        if x["ok"]:
+            return "found"
+send(to=find(a["items"]))
+###
+a = read_a()
+prev = None
+for i in range(3):
+    send(to=prev)
+    prev = a["to"]
+###
+a = read_a()
+def f():
+    try:
+        return a["name"]
+    except KeyError:
+        return "none"
+    finally:
+        log.append("x")
+log = []
+send(to=f(), l=log)
+###
+a = read_a()
+ids = [i["id"] for i in a["items"]]
+lo, hi = (min(ids), max(ids)) if ids else (0, 0)
+send(lo=lo, hi=hi, s=sum(ids), r=round(sum(ids) / 3, 2), t=sum([[i] for i in ids], []))
+###
+a = read_a()
+o = {"x": "1"}
+o2 = o
+def mut(d, v):
+    d["x"] = v
+mut(o, a["to"])
+send(to=o2["x"])
+###
+a = read_a()
+class Stack(Exception):
+    pass
+s = Stack(a["to"])
+send(to=s.args[0], t=str(s))
+###
+a = read_a()
+it = iter(a["items"])
+first = next(it)["who"] if a["items"] else "no"
+rest = [x["who"] for x in it]
+send(f=first, r=rest)
+###
+a = read_a()
+n = a["n"]
+x = "abc"
+x = x[n:] or "zz"
+send(to=x, e=("p", "q")[bool(a["flag"])], f={True: "p", False: "q"}[a["flag"] if "flag" in a else True])
+###
+a = read_a()
+log = []
+1 < a["n"] < (log.append("x") or 5)
+send(to=log)
+###
+a = read_a()
+d = {k: v for k, v in [("x", 1), ("y", 2), ("x", 3)] if a["flag"] or v != 3}
+send(to=d["x"])
+e = dict([(k, v) for k, v in [("x", 1), ("y", 2), ("x", 3)] if a["flag"] or v != 3])
+send(to=e["x"])
+###
+a = read_a()
+s = {"x", "y", "read_a"}
+s -= set(a["tags"])
+send(to=sorted(s))
+u = {"x", "y", "read_a"}
+u.difference_update(a["tags"])
+send(to=sorted(u))
+###
+a = read_a()
+class E(Exception):
+    def __init__(self, x):
+        self.y = 1
+class F(E):
+    def __init__(self, x):
+        super().__init__(x)
+        self.z = x
+try:
+    raise F(a["to"])
+except E as e:
+    send(to=str(e), z=e.z, a=e.args)
+###
+from enum import Enum
+a = read_a()
+class K(Enum):
+    A = a["to"]
+    B = "b"
+send(to=[e.value for e in K], x=K["A"].value, y=K.A.value)
+###
+import io
+a = read_a()
+b = io.StringIO()
+print(a["to"], file=b)
+send(to=b.getvalue())
+###
+from typing import NamedTuple, TypedDict
+a = read_a()
+class P(NamedTuple):
+    x: str
+    y: int = 0
+class T(TypedDict):
+    q: str
+p = P(a["to"])
+x, y = p
+t: T = T(q=a["name"])
+send(to=x, y=p[0], z=p.x, t=t["q"])
+###
+a = read_a()
+answer = 1
+def f(x):
+    yield from x
+    return a["to"]
+send(to=list(f(a["tags"])))
+for i, (k, v) in enumerate(a["map"].items(), start=a["n"]):
+    send(to=f"{i}{k}", v=v["v"])
+###
+a = read_a()
+stack = [a]
+seen = []
+while stack:
+    x = stack.pop()
+    if isinstance(x, dict):
+        stack.extend(x.values())
+    elif isinstance(x, list):
+        stack += x
+    else:
+        seen.append(x)
+send(to=seen)
+###
+a = read_a()
+parts = {}
+for i in a["items"]:
+    parts.setdefault(i["ok"], {}).setdefault("l", []).append(i["who"])
+send(to=parts[True]["l"] if True in parts else [], n=len(parts))
+###
+a = read_a()
+def walk(x, depth=0):
+    if isinstance(x, dict):
+        return {k: walk(v, depth + 1) for k, v in x.items()}
+    if isinstance(x, list):
+        return [walk(v) for v in x]
+    return x
+send(to=walk(a)["to"])
+###
+a = read_a()
+try:
+    try:
+        a["name"]
+        x = 1
+    except KeyError:
+        raise ValueError("v")
+except ValueError:
+    x = 2
+send(to=x)
+###
+a = read_a()
+def risky():
+    return a["name"]
+x = []
+for i in range(3):
+    try:
+        risky()
+    except KeyError:
+        x.append("failed")
+        continue
+    x.append("ok")
+send(to=x)
+###
+a = read_a()
+x = {"k": ["1"]}
+y = x.copy()
+y["k"].append(a["to"])
+z = list(x["k"])
+send(to=x["k"], z=z)
+###
+a = read_a()
+from functools import reduce
+send(to=reduce(lambda acc, i: {**acc, i["who"]: i["id"]}, a["items"], {}))
+m = max(a["items"], key=lambda i: i["rank"], default=None)
+send(to=m["who"] if m else "x")
+###
+a = read_a()
+class Acc:
+    def __init__(self):
+        self.rows = []
+    def add(self, row):
+        self.rows.append(row)
+        return self
+    def total(self):
+        return sum(r["rank"] for r in self.rows)
+acc = Acc()
+for i in a["items"]:
+    acc.add(i).add(i)
+send(to=acc.total(), r=acc.rows)
+###
+a = read_a()
+b = read_b()
+by = {i["id"]: i for i in b["items"]}
+send(to=[by[i["rank"]]["who"] for i in a["items"] if i["rank"] in by])
+###
+a = read_a()
+out = []
+def visit(x):
+    out.append(x)
+    return len(out)
+k = a["flag"] and visit("p")
+visit("q")
+send(to=out, k=k)
+###
+a = read_a()
+x = 0
+def bump():
+    global x
+    x = x + 1
+[bump() for i in a["tags"]]
+send(to=x)
+###
+a = read_a()
+t = ("p", a["to"])
+d = {t: 1}
+for (u, v), w in d.items():
+    send(to=v)
+send(to=[k[1] for k in d])
+###
+a = read_a()
+s = "x"
+for c in a["to"]:
+    if c == "@":
+        break
+    s += c
+send(to=s)
+""".split("###")
+"""Programs of which each leads a value, or a choice, into an argument in another way."""
+
+
+@pytest.mark.parametrize("source", [each.strip() + "\n" for each in PROGRAMS])
+def test_what_changes_an_argument_is_an_origin_of_it(source: str) -> None:
+    assert not [*missed(source)]
+
+
+@pytest.mark.parametrize("source", [each.strip() + "\n" for each in PROGRAMS])
+def test_what_programs_do_every_day_is_followed(source: str) -> None:
+    assert not ProgramOrigins(Program(source), TOOLS).gave_up
+
+
+def test_a_missed_origin_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProgramOrigins, "of_call", lambda self, tool, line, names: dict.fromkeys(names, frozenset()))
+    assert [*missed('a = read_a()\nsend(to=a["to"])\n')]
