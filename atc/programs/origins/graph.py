@@ -45,7 +45,7 @@ class Thing:
     """Holds one place where the program makes a container or an object.
 
     Attributes:
-        kind: ``list`` (tuples, sets and iterators too), ``dict``, ``object`` of a class of the program's own, ``mixed``.
+        kind: ``list`` (tuples, sets and iterators, too), ``dict``, ``object`` of a class of the program, ``mixed``.
         rest: a node with the values whose keys or positions are not known.
         fields: nodes by key, position or attribute.
         shape: a node with what chose which items there are, and in what order.

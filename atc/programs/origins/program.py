@@ -7,8 +7,8 @@ import re
 from collections.abc import Collection, Mapping
 
 from atc._records.origins import UNKNOWN, CallOrigins, How, Origin, OriginKind, Origins
-from atc.programs.origins.calls import GiveUp, Site
 from atc.programs.origins.graph import Thing, TooMuch
+from atc.programs.origins.parts import GiveUp, Site
 from atc.programs.origins.statements import Statements
 from atc.programs.program import Program
 from atc.schemas.protocol import Protocol, parameters_of
@@ -113,7 +113,7 @@ class ProgramOrigins:
     ) -> dict[int, bool]:
         """Return the nodes that may be an argument, each with whether it surely is."""
         call = site.call
-        written = dict((original, own) for own, original in names)
+        written = {original: own for own, original in names}
         known = {own for own, _ in names} | set(arguments)
         own = written.get(name, name)
         if own in call.named:
@@ -144,7 +144,10 @@ class ProgramOrigins:
         """Add the origins of an argument, and of the parts that displays give it."""
         assert self._read is not None
         graph = self._read.graph
-        parts[name] = parts.get(name, frozenset()) | self._deep([*nodes]) | chosen
+        own = self._deep([*nodes])
+        if not own:  # an empty display; else what a node should have held is not known
+            own = frozenset({_origin((self._text, "", (), "value"))}) if any(map(self._holds, nodes)) else UNKNOWN
+        parts[name] = parts.get(name, frozenset()) | own | chosen
         todo = [(name, [*nodes], 0)] if all(nodes.values()) else []
         while todo and len(parts) < MAX_PARTS:
             path, here, depth = todo.pop()
@@ -159,6 +162,10 @@ class ProgramOrigins:
                     inner = f"{path}.{key}"
                     parts[inner] = parts.get(inner, frozenset()) | self._deep([node, *self._references(here)]) | chosen
                     todo.append((inner, [node], depth + 1))
+
+    def _holds(self, node: int) -> bool:
+        assert self._read is not None
+        return bool(self._read.graph.bits[node] & self._read.graph.things)
 
     def _references(self, nodes: list[int]) -> list[int]:
         assert self._read is not None
