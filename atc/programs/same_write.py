@@ -65,6 +65,11 @@ class Code:
         """Return the statements as texts, without their places."""
         return [ast.dump(each) for each in self.body]
 
+    @cached_property
+    def made(self) -> list[str]:
+        """Return what each statement does before it gives a variable what came of it, as a text."""
+        return [_made(each) for each in self.body]
+
     def until(self, tool: str, line: int) -> int:
         """Return how many statements decide over a call: all up to the one that makes it.
 
@@ -102,9 +107,9 @@ class Code:
         """
         if not until:
             return False
-        own, made = self.dumps[: until - 1], _made(self.body[until - 1])
-        ends = [n for n, each in enumerate(before.body) if _made(each) == made]
-        if own in (before.dumps[:end] for end in ends):
+        own, made = self.dumps[: until - 1], self.made[until - 1]
+        ends = [n for n, each in enumerate(before.made) if each == made]
+        if len(own) in ends and before.dumps[: len(own)] == own:
             return True
         return any(self._is_like(own, before, end, reads) for end in ends[:MAX_ENDS])
 
@@ -124,7 +129,6 @@ class Code:
 
 
 def _made(statement: ast.stmt) -> str:
-    """Return what a statement does before it gives a variable what came of it."""
     match statement:
         case ast.Assign(targets=targets, value=value) if all(isinstance(each, ast.Name) for each in targets):
             return ast.dump(value)
