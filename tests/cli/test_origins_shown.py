@@ -94,3 +94,16 @@ def test_an_ordinary_call_says_nothing_of_strangers(start: Callable[..., Server]
     ran = atc(*TASK, "--approve", "park")
     assert "strangers" not in ran.output
     assert "to ← the program alone\n" in ran.output
+
+
+def test_a_run_in_which_nothing_needed_origins_has_them_when_somebody_asks(
+    start: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ATC_PERMISSIONS")
+    start(says(PROGRAM))
+    assert atc(*TASK, "--approve", "always").exit_code == 0
+    assert "←" not in atc("show", "last").output
+    output = atc("show", "last", "-v").output
+    assert "to ← get_contact.iban via read_mail.sender\n" in output
+    assert "amount ← the task\n" in output
+    assert output.count("←") == 2, "of a read nothing is said"
