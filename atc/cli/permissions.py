@@ -48,8 +48,8 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="<arg>=<origin>",
-        help="Where an argument comes from: `task`, `literal`, `author`, `unknown` or `tool:NAME.path`. May be given "
-        "several times.",
+        help="Where an argument comes from: `task`, `literal`, `author`, `unknown`, `tool:NAME.path`, or what chose "
+        "it, `via tool:NAME.path`. May be given several times.",
     ),
 ]
 PermissionsFile = Annotated[

@@ -33,6 +33,7 @@ from atc._records.records import (
 )
 from atc.calls.question import visible_name
 from atc.cli.console import clean
+from atc.cli.followed import Followed
 from atc.result import Effect
 from atc.run.ask_user import NAME as ASK_USER
 from atc.wording import doubts, outcomes, plans, sketches
@@ -74,7 +75,8 @@ class RunView:
     Args:
         console: a terminal gets colours and a spinner, anything else lines.
         stored: the run is read back: no exception shows how it broke off.
-        verbose: tell of every tool why it is offered, and what feeds what.
+        verbose: tell of every tool why it is offered, and what feeds what; of a stored run also where the arguments of
+            its writes came from.
         goes_on: with a run that waited for a yes; by default a command.
     """
 
@@ -86,12 +88,15 @@ class RunView:
         self._acted = False  # a call with effects was done for this task
         self._turn: Any = self  # of the last task; of none yet
         self._resumed = False
+        self._followed = Followed() if stored and verbose else None
         self._told: set[int] = set()  # calls whose origins are shown
         self._open: dict[int, dict[str, Any]] = {}  # calls that have begun, by number
         self._states: dict[int, str] = {}  # of those, how far they have come
         self._ended: dict[int, dict[str, Any]] = {}  # calls to show once those before them have ended
 
     def __call__(self, event: Event) -> None:
+        if self._followed is not None:
+            self._followed.see(event.kind, event.data)
         handler = getattr(self, f"_on_{event.kind}", None)
         if handler is not None:
             handler(event.data)
@@ -285,7 +290,10 @@ class RunView:
 
     def _show_origins(self, feeds: Sequence[Feed], data: dict[str, Any]) -> None:
         """Show where the arguments of a call came from, where a rule or a question needed that."""
-        flow = DataFlow.model_validate_json(json.dumps(data.get("data_flow") or {}))
+        known = data.get("data_flow") or {}
+        flow: DataFlow | None = DataFlow.model_validate_json(json.dumps(known))
+        if not known and self._followed is not None:
+            flow = self._followed.flow_of(data)
         for text in plans.came(feeds, data["arguments"], flow):
             self.line(f"      {text}", "dim")
         for text in careful(flow):

@@ -128,6 +128,7 @@ def test_explain_judges_a_call_by_where_its_arguments_come_from(tmp_path: Path) 
     asked = explained("--from", "n=task", "--from", "n=tool:double.z")
     assert asked.startswith("ask: default, effect write\nan untrusted tool may have chosen n\n")
     assert 'from = { n = ["task", "tool:double.z"] }' in asked
+    assert 'n = ["task", "via tool:double"]' in explained("--from", "n=task", "--from", "n=via tool:double")
     assert "depends" not in asked
     for unsaid in (explained(), explained("--from", "n=unknown")):
         assert unsaid.startswith("ask: default")

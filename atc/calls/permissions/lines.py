@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from atc._host.invisible import is_invisible
 from atc._records.origins import Origin, Origins
 from atc.calls.permissions.facts import EVERYONE, LOCAL
-from atc.calls.permissions.origins import needs_listing
+from atc.calls.permissions.origins import TOOL, VIA, needs_listing
 from atc.calls.permissions.patterns import literal, pattern_problem
 
 if TYPE_CHECKING:
@@ -43,14 +43,16 @@ def allowing_from(tool: str, principal: str, found: Mapping[str, Origins]) -> st
     rule = allowing(tool, principal)
     listed: dict[str, list[str]] = {}
     for path, origins in found.items():
-        texts = sorted({_text(each) for each in origins if needs_listing(each)})
+        needed = {_text(each) for each in origins if needs_listing(each)}
+        texts = sorted(needed - {VIA + text for text in needed})
         if not rule or not all(texts) or not 0 < len(texts) <= MAX_ORIGINS or any(map(pattern_problem, texts)):
             return ""
         listed[path] = texts
     if not 0 < len(listed) <= MAX_ORIGINS:
         return ""
     table = ", ".join(f"{_key(path)} = [{', '.join(map(quoted, texts))}]" for path, texts in listed.items())
-    strangers = sorted({text for texts in listed.values() for text in texts if text.startswith("tool:")})
+    tools = {text.removeprefix(VIA) for texts in listed.values() for text in texts}
+    strangers = sorted(text for text in tools if text.startswith(TOOL))
     opens = f"what {', '.join(strangers)} answers may choose `{'`, `'.join(listed)}`"
     opened = f"  # it opens: {opens}" if strangers else ""
     return f"{rule}\nfrom = {{ {table} }}{quoted(opened)[1:-1]}"
@@ -60,8 +62,9 @@ def _text(origin: Origin) -> str:
     """Return the pattern of one origin and of what is below it; empty where none can be allowed."""
     if origin.kind != "tool":
         return "" if origin.kind == "unknown" else origin.kind
-    steps = (literal(key).replace(".", "?") for key in origin.path)
-    return ".".join((f"tool:{literal(origin.tool)}", *steps)) if all(origin.path) else f"tool:{literal(origin.tool)}"
+    via = VIA if origin.how in ("call", "choice") else ""
+    steps = (literal(key).replace(".", "?") for key in origin.path if all(origin.path))
+    return via + ".".join((f"{TOOL}{literal(origin.tool)}", *steps))
 
 
 def _key(path: str) -> str:

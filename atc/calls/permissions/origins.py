@@ -18,9 +18,12 @@ from atc.calls.untrusted import BY_WORDS, Targets, origins_at, targets_of
 from atc.schemas.protocol import Protocol
 
 TOOL = "tool:"
+VIA = "via "
+"""Stands before a tool's origin that may choose a value, or stand in the call that gave it, and must not be in it."""
+_SELECTS = ("call", "choice")
 _START = 50
 """Units of work that it takes to hold one origin against one pattern, besides its characters."""
-_TAKES = "takes `task`, `literal`, `author`, `unknown`, `tool:NAME` or `tool:NAME.path`"
+_TAKES = "takes `task`, `literal`, `author`, `unknown`, `tool:NAME` or `tool:NAME.path`, also `via tool:NAME.path`"
 
 ProtocolOf = Callable[[str], Protocol | None]
 """Returns the protocol of a tool that values came from, so that its name at its server counts, too."""
@@ -33,15 +36,17 @@ class ToolPattern:
     Attributes:
         tools: pattern of the tool's name.
         path: patterns of keys, one a step; empty: all of the response.
+        via: it is listed only as what chose the value, or called for it.
     """
 
     tools: Patterns
     path: tuple[Patterns, ...] = ()
+    via: bool = False
 
     def surely_fits(self, origin: Origin, protocol: Protocol | None) -> bool:
         """Return whether an origin surely is in there."""
         named = self.tools.fit(origin.tool) if protocol is None else surely_names(self.tools, protocol)
-        if not named or len(origin.path) < len(self.path):
+        if not named or len(origin.path) < len(self.path) or (self.via and origin.how not in _SELECTS):
             return False
         return all(step.fit(key) for step, key in zip(self.path, origin.path, strict=False))
 
@@ -137,7 +142,7 @@ def unknown_tool(name: str) -> None:
 def needs_listing(origin: Origin) -> bool:
     """Return whether a rule that allows has to list an origin. The user's words, and text that was written before any
     value was seen, choose and call without that: no stranger did."""
-    return not (origin.kind in ("task", "literal") and origin.how in ("call", "choice"))
+    return not (origin.kind in ("task", "literal") and origin.how in _SELECTS)
 
 
 @dataclass(frozen=True)
@@ -217,7 +222,9 @@ def patterns_over(given: Any, *, forbids: bool, most: int) -> OriginPatterns:
         raise ValueError(f"takes 1 to {most} origins")
     kinds, tools = set(), []
     for each in texts:
-        if each.startswith(TOOL):
+        if each.startswith((TOOL, VIA + TOOL)):
+            if forbids and each.startswith(VIA):
+                raise ValueError(f"{each[:60]!r}: `via` stands in `from` alone, where it lists less")
             tools.append(tool_pattern(each))
         elif each not in get_args(OriginKind) or each == "tool":
             raise ValueError(f"{each[:60]!r} is no origin: it {_TAKES}")
@@ -229,33 +236,33 @@ def patterns_over(given: Any, *, forbids: bool, most: int) -> OriginPatterns:
 
 
 def tool_pattern(text: str) -> ToolPattern:
-    """Return one ``tool:NAME.path``.
+    """Return one ``tool:NAME.path``, or ``via tool:NAME.path``.
 
     Raises:
         ValueError: it is none; the message says why.
     """
     if problem := pattern_problem(text):
         raise ValueError(f"the pattern {text[:60]!r} {problem}")
-    name, dot, path = text.removeprefix(TOOL).partition(".")
+    name, dot, path = text.removeprefix(VIA).removeprefix(TOOL).partition(".")
     steps = path.split(".") if dot else []
     if not name or not all(steps):
         raise ValueError(f"{text[:60]!r} is no origin: it {_TAKES}")
     while steps[-1:] == ["*"]:
         steps.pop()
-    return ToolPattern(patterns_of([name]), tuple(patterns_of([step]) for step in steps))
+    return ToolPattern(patterns_of([name]), tuple(patterns_of([step]) for step in steps), text.startswith(VIA))
 
 
 def origin_of(text: str) -> Origin:
-    """Return one origin as it is written: ``task``, ``tool:read_mail.sender``.
+    """Return one origin as it is written: ``task``, ``tool:read_mail.sender``, ``via tool:read_mail.sender``.
 
     Raises:
         ValueError: it is none; the message says what is taken.
     """
-    if text.startswith(TOOL):
-        name, dot, path = text.removeprefix(TOOL).partition(".")
+    if text.startswith((TOOL, VIA + TOOL)):
+        name, dot, path = text.removeprefix(VIA).removeprefix(TOOL).partition(".")
         keys = tuple(path.split(".")) if dot else ()
         if name and all(keys):
-            return Origin(kind="tool", tool=name, path=keys)
+            return Origin(kind="tool", tool=name, path=keys, how="call" if text.startswith(VIA) else "value")
     for kind in get_args(OriginKind):
         if text == kind != "tool":
             return Origin(kind=kind)

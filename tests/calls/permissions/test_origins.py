@@ -70,6 +70,24 @@ def test_an_allowance_lists_every_origin_whatever_part_it_had(to: Origins, verdi
     assert decided(permissions, {"to": to, "text": of("tool:web")}).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("to", "verdict"),
+    [
+        (of("tool:contacts.iban") | of("tool:mail.sender", how="call"), "allow"),
+        (of("tool:contacts.iban") | of("tool:mail.sender.name", how="choice"), "allow"),
+        (of("tool:contacts.iban", "tool:mail.sender"), "ask"),
+        (of("tool:contacts.iban") | of("tool:mail.sender", how="call") | of("tool:mail.sender"), "ask"),
+        (of("tool:contacts.iban") | of("tool:mail.sender", how="author"), "ask"),
+        (of("tool:contacts.iban") | of("tool:mail", how="call"), "ask"),
+    ],
+)
+def test_an_origin_may_be_listed_as_what_chose_a_value_and_not_as_the_value(
+    to: Origins, verdict: str, tmp_path: Path
+) -> None:
+    permissions = written(tmp_path, f'{ALLOW}from = {{to = ["tool:contacts", "via tool:mail.sender"]}}')
+    assert decided(permissions, {"to": to}).verdict == verdict
+
+
 def test_an_argument_about_which_nothing_is_said_is_unknown_and_one_that_is_not_given_is_no_matter(
     tmp_path: Path,
 ) -> None:
@@ -172,6 +190,8 @@ def test_a_tool_with_such_a_rule_is_seen(tmp_path: Path) -> None:
         ('allow = "a"\nfrom = "tool:"', "'tool:' is no origin"),
         ('allow = "a"\nfrom = "tool:x."', "'tool:x.' is no origin"),
         ('allow = "a"\nfrom = []', "takes 1 to 20 origins"),
+        ('allow = "a"\nfrom = "via mail"', "'via mail' is no origin"),
+        ('deny = "a"\nnot_from = "via tool:mail"', "'via tool:mail': `via` stands in `from` alone"),
         ('allow = "a"\nfrom = {}', "takes origins, or a table"),
         ('allow = "a"\nfrom = 1', "takes an origin, or a list of origins"),
         ('allow = "a"\nfrom = {to = 1}', "`to`: takes an origin, or a list"),
@@ -217,7 +237,7 @@ def test_the_line_that_is_proposed_lifts_it_and_opens_no_more(tmp_path: Path) ->
     mail = of("tool:read_mail.sender") | of("task", "literal", how="choice") | of("tool:list_mail", how="choice")
     asked = decided(Permissions.default(), {"to": mail, "text": of("task")}, untrusted=("to",))
     assert (asked.verdict, asked.suspect) == ("ask", ("origins",))
-    rule = {"allow": "send", "from": {"to": ["tool:list_mail", "tool:read_mail.sender"]}}
+    rule = {"allow": "send", "from": {"to": ["tool:read_mail.sender", "via tool:list_mail"]}}
     assert tomllib.loads(asked.line) == {"rules": [rule]}
     permissions = written(tmp_path, asked.line)
     lifted = decided(permissions, {"to": mail, "text": of("task")}, untrusted=("to",))
@@ -325,6 +345,7 @@ def test_what_is_not_understood_is_an_error(text: str, message: str, tmp_path: P
 # -- whatever the rules are --------------------------------------------------------------------------------------------
 
 STRICT = {"allow": 0, "ask": 1, "deny": 2}
+LISTS = ["via tool:mail.a", "via tool:*"]
 TEXTS = ["task", "literal", "author", "tool:mail", "tool:mail.a", "tool:mail.a.b", "tool:web", "tool:w*", "tool:*"]
 ORIGINS = some.builds(
     Origin,
@@ -337,8 +358,9 @@ ORIGINS = some.builds(
 )
 LISTED = some.lists(some.sampled_from(TEXTS), min_size=1, max_size=3)
 CONDITIONS = LISTED | some.dictionaries(some.sampled_from(["to", "cc", "message.to"]), LISTED, min_size=1, max_size=2)
+MORE = some.lists(some.sampled_from([*TEXTS, *LISTS]), min_size=1, max_size=4)
 RULES = some.lists(
-    some.fixed_dictionaries({"allow": some.just("send"), "from": CONDITIONS})
+    some.fixed_dictionaries({"allow": some.just("send"), "from": CONDITIONS | MORE})
     | some.fixed_dictionaries({"allow": some.just("send"), "not_from": CONDITIONS})
     | some.fixed_dictionaries({"ask": some.just("send"), "not_from": CONDITIONS})
     | some.fixed_dictionaries({"deny": some.just("send"), "not_from": CONDITIONS})
