@@ -24,14 +24,18 @@ from benchmarks.fuzzing.flows.world import (
     PARAMETERS,
     PROGRAM,
     Change,
+    Ended,
     Run,
     World,
+    bounded,
     paths_of,
     response,
 )  # fmt: skip
 
-MAX_CHANGES = 20
+MAX_CHANGES = 12
 """Changes of one program's responses."""
+MAX_S = 1.0
+"""Processor seconds in which an engine answers for one program."""
 ANSWER = ("answer", 0)
 """The site that stands for the program's answer."""
 
@@ -59,7 +63,7 @@ class Miss:
 
     Attributes:
         kind: ``tool``: the tool is not listed. ``path``: it is, at places alone that did not change. ``empty``: no
-            origin at all. ``error``: the engine raised.
+            origin at all. ``error``: the engine raised. ``slow``: it took too long.
         tool: that was called; ``answer`` for the program's answer. ``line`` and ``argument``: of the call.
         change: of the responses.
         before, after: the argument, as JSON text.
@@ -169,12 +173,12 @@ class _Seen:
     def __init__(self) -> None:
         self.sites: dict[tuple[str, int], set[str]] = defaultdict(set)
         self.changed: dict[tuple[str, int, str], list[tuple[Change, str, str]]] = defaultdict(list)
-        self.called: set[str] = set()
+        self.answered = False
 
     def see(self, run: Run) -> None:
         for (tool, line, _), arguments in run.calls.items():
             self.sites[tool, line].update(arguments)
-            self.called.add(tool)
+        self.answered = self.answered or run.answer is not None
 
     def compare(self, base: Run, run: Run, change: Change) -> None:
         self.see(run)
@@ -199,12 +203,10 @@ class _Check:
     def misses(self, figures: Figures, tricks: bool) -> list[Miss]:
         """Return what is left out, and count."""
         try:
-            engine = self._engines(self._source)
-            answers = {
-                site: engine.of_call(*site, [*PARAMETERS[site[0]], *sorted(names - {*PARAMETERS[site[0]]})])
-                for site, names in self._seen.sites.items()
-            }
-            answers[ANSWER] = {"": engine.of_variable("answer")}
+            with bounded(MAX_S):
+                answers = self._answers(self._engines(self._source))
+        except Ended:
+            return [Miss("slow", "", 0, "", Change("slow"), "", "", (f"more than {MAX_S:g} s",))]
         except Exception as error:
             text = f"{type(error).__name__}: {error}"[:200]
             return [Miss("error", "", 0, "", Change(type(error).__name__), "", "", (text,))]
@@ -216,7 +218,7 @@ class _Check:
                 changed = self._seen.changed.get((tool, line, name), [])
                 if line:
                     self._count(figures, origins, changed, tricks)
-                if not origins:
+                if not origins and (line or self._seen.answered):
                     found.append(Miss("empty", tool, line, name, Change("-"), "", "", ()))
                 for part, those in _parts(answer, name):
                     for change, before, after in changed:
@@ -225,6 +227,13 @@ class _Check:
                             way = ".".join((name, *part))
                             found.append(Miss(kind, tool, line, way, change, before, after, told(those)))
         return found
+
+    def _answers(self, engine: Engine) -> dict[tuple[str, int], CallOrigins]:
+        answers = {
+            site: engine.of_call(*site, [*PARAMETERS[site[0]], *sorted(names - {*PARAMETERS[site[0]]})])
+            for site, names in self._seen.sites.items()
+        }
+        return {**answers, ANSWER: {"": engine.of_variable("answer")}}
 
     def _count(self, figures: Figures, origins: Origins, changed: list[tuple[Change, str, str]], tricks: bool) -> None:
         figures.arguments[tricks] += 1

@@ -179,7 +179,7 @@ class World:
         scope: dict[str, Any] = {INPUT: given, "__name__": "__main__", **self._names}
         random.seed(7)
         try:
-            with _bounded():
+            with bounded(MAX_S):
                 exec(code, scope)  # noqa: S102 - see the module's docstring
                 if "answer" in scope:
                     self._run.answer = json.dumps(_to_json(scope["answer"], "answer"))
@@ -254,12 +254,14 @@ def _parallel(*thunks: Any) -> list[Any]:
 
 
 @contextlib.contextmanager
-def _bounded() -> Iterator[None]:
+def bounded(seconds: float) -> Iterator[None]:
+    """Raise :class:`Ended` once so much processor time is used."""
+
     def stop(*_: object) -> None:
         raise Ended("too long")
 
     before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, MAX_S)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
