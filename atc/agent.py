@@ -586,7 +586,7 @@ class Agent:
                 if run.author is not None:
                     run.author.ends()
             if request.turn is not None:
-                request.turn.result, request.turn.answer_origins = result, run.origins.answer()
+                request.turn.result, request.turn.answer_origins = result, run.origins.answer(result.json_value)
             end(run, result)
             self._learn(run, request, result)
         if result.status == "waiting" and run.stored is not None and self.settings.approval_url is not None:

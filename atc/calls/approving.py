@@ -172,7 +172,7 @@ class Approving:
 
     def let_ask(self, attempt: Attempt) -> None:
         """Let whoever reads a call later ask where its arguments came from."""
-        if attempt.origins is None and (origins := self.origins) is not None:
+        if attempt.origins is None and not attempt.is_cut and (origins := self.origins) is not None:
             asked = attempt.asked()
             attempt.origins_later = lambda: origins().later(asked)
 

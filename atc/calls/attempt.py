@@ -21,6 +21,7 @@ from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage, Tool
 
 _VALUES = {"arguments", "original", "value"}
+CUT = "(cut)"
 KEPT_OF_REFUSED = 4_000
 """Characters of a refused call's arguments."""
 
@@ -35,6 +36,7 @@ class AskedAbout:
         given: the arguments as the program gave them; ``None`` for those that a dry run does not know.
         sent: as they are sent.
         repairs: what changed them. ``by_model``: a model did.
+        said: where they come from, as the caller says that made the call without a program; else ``None``.
     """
 
     program: tuple[int, int]
@@ -45,6 +47,7 @@ class AskedAbout:
     sent: Mapping[str, Any]
     repairs: Sequence[ArgumentRepair]
     by_model: bool
+    said: CallOrigins | None = None
 
 
 @dataclass
@@ -187,6 +190,11 @@ class Attempt:
     def _flow(self) -> DataFlow | None:
         return data_flow(self.origins or {}, self.untrusted, self.author_saw, self.strangers)
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether it was refused, and its record keeps a part of its arguments alone: nothing else keeps them whole."""
+        return any(each is not None and each.keys() == {CUT} for each in (self.arguments, self.original))
+
     def asked(self) -> AskedAbout:
         """Return what its origins are found by."""
         return AskedAbout(
@@ -197,6 +205,7 @@ class Attempt:
             given={**self.request.arguments, **dict.fromkeys(self.request.unknown)},
             sent={**self.arguments, **dict.fromkeys(self.request.unknown)},
             repairs=self.repairs,
+            said=self.request.origins,
             by_model=bool(self.repaired_for) or any(each.kind == "model" for each in self.repairs),
         )
 
@@ -254,4 +263,4 @@ def as_json(call: Call) -> dict[str, Any]:
 def cut_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a refused call as its record keeps them: a program may be refused any number of times."""
     text = as_text(arguments)
-    return arguments if len(text) <= KEPT_OF_REFUSED else {"(cut)": text[:KEPT_OF_REFUSED]}
+    return arguments if len(text) <= KEPT_OF_REFUSED else {CUT: text[:KEPT_OF_REFUSED]}

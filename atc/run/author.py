@@ -81,6 +81,7 @@ class Author:
         self._were_untrusted: frozenset[str] = frozenset()
         self._source, self._saw = "", frozenset[str]()
         self._codes: dict[str, Code] = {}
+        self._stood: dict[tuple[str, int], bool] = {}
 
     # -- what it has seen ----------------------------------------------------------------------------------------------
 
@@ -160,7 +161,7 @@ class Author:
                 a strategy makes calls without one: they are written as they are made.
         """
         self.wrote(source)
-        self._source = source
+        self._source, self._stood = source, {}
         self._saw = self.heard
         if self._saw and source and any(self._is_same(each) for each in self._written):
             self._saw = frozenset()
@@ -217,11 +218,18 @@ class Author:
         return tuple(sorted(saw))
 
     def _stood_before(self, tool: str, line: int) -> bool:
+        """Whether a write of the program that runs stood in one of before; found once for each line."""
+        if (tool, line) not in self._stood:
+            self._stood[tool, line] = self._stood_in_any(tool, line)
+        return self._stood[tool, line]
+
+    def _stood_in_any(self, tool: str, line: int) -> bool:
         code = self._code(self._source)
         until = code.until(tool, line)
-        names, reads = code.free_names(until), [name for name in self._run.broker.tools if self._run.broker.reads(name)]
+        names, broker = code.free_names(until), self._run.broker
+        tools = {name: broker.reads(name) for name in broker.tools}
         return any(
-            self._has_same_inputs(each, names) and code.stood_in(self._code(each.source), until, reads)
+            self._has_same_inputs(each, names) and code.stood_in(self._code(each.source), until, tools)
             for each in [*self._written]
         )
 

@@ -17,7 +17,7 @@ from atc._records.origins import UNKNOWN, CallOrigins, Origin, OriginKind, Origi
 from atc.calls.argument_origins import Found
 from atc.calls.attempt import AskedAbout, Attempt
 from atc.schemas.protocol import Protocol as ToolProtocol
-from atc.schemas.protocol import original_arguments
+from atc.schemas.protocol import original_arguments, parameters_of
 
 if TYPE_CHECKING:
     from atc.programs.origins.program import ProgramOrigins
@@ -90,8 +90,9 @@ class FollowedProgram:
 class RunOrigins:
     """Finds the origins of the arguments of one run's calls (:class:`atc.calls.argument_origins.ArgumentOrigins`).
 
-    A call that no program makes (:meth:`Run.call`, an inverse of ``undo``) has ``unknown`` ones: nobody said where its
-    arguments come from. A read that settles a call in doubt does not come here: it is made outside of its run.
+    A call that no program makes (:meth:`Run.call`) has those that its caller says, as an inverse of ``undo`` has those
+    of the call that it undoes; else they are ``unknown``. A read that settles a call in doubt does not come here: it is
+    made outside of its run.
 
     Args:
         run: the run.
@@ -122,7 +123,7 @@ class RunOrigins:
         a rule may ask for them, so that the journal has them.
         """
         program, before, names = self.last, self._run.input_origins, [*values]
-        line = next((call.line for call in reversed(self._run.last_calls) if {*names} == {*call.arguments}), 0)
+        line = next((call.line for call in self._run.last_calls if call.tool == LOOK and call.succeeded), 0)
 
         @cache
         def found() -> Mapping[str, Origins]:
@@ -132,9 +133,15 @@ class RunOrigins:
             await asyncio.to_thread(found)
         return found
 
-    def answer(self) -> Callable[[], Origins]:
-        """Return what finds the origins of the answer of the program that ran last."""
+    def answer(self, value: Any) -> Callable[[], Origins]:
+        """Return what finds the origins of the run's answer; unknown where it is not what the last program set.
+
+        Args:
+            value: the answer, as JSON values and bytes.
+        """
         program = self.last
+        if value != self._run.last_answer:
+            return lambda: UNKNOWN
         return cache(lambda: program.of_variable("answer"))
 
     # -- one call ------------------------------------------------------------------------------------------------------
@@ -146,7 +153,10 @@ class RunOrigins:
 
         def found() -> Found:  # a program and the answers that it had may be long
             origins = _seen(self.later(asked), asked, calls)
-            saw = () if author is None else author.saw(attempt, origins)
+            try:
+                saw = () if author is None else author.saw(attempt, origins)
+            except Exception:  # whatever a program makes of it: the call counts as written since
+                saw = tuple(sorted({*strangers, *(() if author is None else author.heard)}))
             return Found(with_author(origins, saw), saw)
 
         return await asyncio.to_thread(found)
@@ -157,8 +167,11 @@ class RunOrigins:
         protocol = None if tool is None else tool.protocol
         try:
             given = asked.given if protocol is None else original_arguments(protocol, dict(asked.given))
+            if asked.said is not None:
+                said = asked.said
+                return _repaired({name: said.get(name, UNKNOWN) for name in given}, given, asked)
             found = self.program(asked.program).of_call(asked.tool, asked.line, given)
-            return _repaired(found, given, asked)
+            return _repaired(_doubted(found, given, asked, protocol), given, asked)
         except Exception:  # whatever a program makes of it: nobody knows then
             return dict.fromkeys(asked.sent, UNKNOWN)
 
@@ -169,6 +182,18 @@ def _followed(begun: BegunProgram) -> FollowedProgram:
         given = dict.fromkeys(begun.names, AUTHOR)
         inputs = lambda: given  # noqa: E731
     return FollowedProgram(begun.source, begun.tools, inputs, begun.names, begun.task, begun.text)
+
+
+def _doubted(
+    found: CallOrigins, given: Mapping[str, Any], asked: AskedAbout, protocol: ToolProtocol | None
+) -> CallOrigins:
+    """Add ``unknown`` where the call does not look as its program says: it has two names of one argument, or the name
+    that no program writes (``from`` in place of ``from_``), or a value where the program has none."""
+    own = {} if protocol is None else {each.original: each.name for each in parameters_of(protocol)}
+    odd = len(given) < len(asked.given) or any(own.get(name, name) != name for name in asked.given)
+    if odd:
+        return {name: of | UNKNOWN for name, of in found.items()}
+    return {name: of or (UNKNOWN if given.get(name, True) else LITERAL) for name, of in found.items()}
 
 
 def _repaired(found: CallOrigins, given: Mapping[str, Any], asked: AskedAbout) -> CallOrigins:

@@ -444,6 +444,8 @@ for to in walk():
     break
 """,
     "an exit": "import sys\nif not evil:\n    sys.exit()\nsend_money(to='DE-EVIL-66', amount=5)",
+    "an exit by another name": "import sys\nbye = sys.exit\nif not evil:\n    bye()\nsend_money(to='DE-EVIL-66', amount=5)",
+    "an exit of a function": "def check():\n    if not evil:\n        raise SystemExit\ncheck()\nsend_money(to='DE-EVIL-66', amount=5)",
     "a random seed": "import random\nrandom.seed(evil)\nsend_money(to=random.choice(['DE-EVIL-66']), amount=5)",
     "the number of a thing": "to = ('DE-ANN-01', 'DE-EVIL-66')[len({evil, 'x'}) - 1]\nsend_money(to=to, amount=5)",
     "a comparison of objects": "class A:\n    def __eq__(self, other): return bool(evil)\nto = 'DE-EVIL-66' if A() == 1 else 'DE-ANN-01'\nsend_money(to=to, amount=5)",
@@ -577,9 +579,6 @@ w.throw(ValueError(evil))
     "a lambda before its value": "whom = lambda: to\nto = evil\nsend_money(to=whom(), amount=5)",
     "a loop that comes round": "to = 'DE-ANN-01'\nfor n in range(2):\n    if n:\n        send_money(to=to, amount=5)\n    to = evil",
     "a function that is defined later": "def pay():\n    send_money(to=whom(), amount=5)\ndef whom():\n    return evil\npay()",
-    "all pages of the mail": "send_money(to=all_pages(read_mail)[0]['iban'], amount=5)",
-    "all pages of a tool by its name": "send_money(to=all_pages('read_mail')[0]['iban'], amount=5)",
-    "all pages of a name that is made": "send_money(to=all_pages('read_' + 'mail')[0]['iban'], amount=5)",
     "what a parallel gives back": "send_money(to=parallel(lambda: read_mail())[0]['iban'], amount=5)",
     "a tool's error with the tool": "try:\n    get_contact(who=evil)\nexcept ToolError as error:\n    send_money(to=error.message.split()[-1], amount=5)",
     "a class that holds the tool": "class A:\n    pay = staticmethod(send_money)\nA.pay(to=evil, amount=5)",
@@ -593,7 +592,9 @@ ALL = {**LINES, **NAMES, **STORES, **PICKS, **BESIDE}
 
 
 @pytest.fixture
-def bank(tmp_path: Path) -> Bank:
+def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bank:
+    """The bank, where nobody looks for an address in what strangers wrote: the program alone has to tell."""
+    monkeypatch.setattr("atc.run.origins._seen", lambda found, *_: found)
     return Bank(tmp_path)
 
 

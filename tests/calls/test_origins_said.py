@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ from hypothesis import strategies as st
 
 from atc._host.redaction import Redactor
 from atc._records.origins import UNKNOWN, Origin, Origins, data_flow
-from atc._records.records import DataFlow, Feed, PendingCall
+from atc._records.records import DataFlow, Feed, PendingCall, PlannedCall
 from atc.calls import question
 from atc.calls.approval import ApprovalRequest, question_of
 from atc.result import Effect
+from atc.serve.mcp.asking import message_of
 from atc.serve.ui.shown_calls import shown_arguments
 from atc.wording import origins as said
 from atc.wording import plans
@@ -163,3 +165,21 @@ def test_a_record_of_a_program_with_very_many_origins_is_bounded_and_keeps_what_
     assert flow.origins["n999"][0] == tool("read_mail", "zz")
     assert flow.left_out == 1000 * 501 - 100 * 50
     assert len(said.argument_came_from(flow, "n999")) < 200
+
+
+def test_the_form_of_a_client_says_it_in_lines_of_code_where_nothing_is_markdown() -> None:
+    link = "message.[yes](http://evil)"
+    asked = replace(REQUEST, arguments={"message": {"[yes](http://evil)": 1}}, untrusted=(link,), origins={})
+    lines = message_of(asked, Redactor(), 60).split("\n")
+    assert any("strangers may have chosen" in line for line in lines)
+    assert all(line.startswith("    ") for line in lines if "evil" in line)
+
+
+def test_a_plan_of_many_calls_says_which_of_them_strangers_may_have_chosen_before_all_else() -> None:
+    clean, theirs = flow_of(to=frozenset({TASK})), flow_of(("to",), ("read_mail",), to=UNKNOWN)
+    flows = {1: None, 2: clean, **dict.fromkeys(range(3, 40), theirs)}
+    calls = [PlannedCall(index=n, tool="pay", effect="write", data_flow=each) for n, each in flows.items()]
+    assert said.careful_of_plan(calls[:2]) == []
+    chosen, saw = said.careful_of_plan(calls)
+    assert chosen.endswith("of calls 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 27 more calls")
+    assert saw == said.author_saw(["read_mail"])

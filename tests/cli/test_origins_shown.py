@@ -86,6 +86,8 @@ def test_a_refusal_names_the_origin_and_the_line_that_would_allow_it(start: Call
     assert ran.exit_code == 4, ran.output
     assert "to ← get_contact.iban via read_mail.sender (strangers write that)" in ran.output
     assert LINE in ran.output
+    assert "No yes to all calls covers it" in ran.output
+    assert "--approve always` makes it" not in ran.output, "it would not"
     assert "(strangers may have chosen to)" in atc("audit").output
 
 
@@ -94,3 +96,16 @@ def test_an_ordinary_call_says_nothing_of_strangers(start: Callable[..., Server]
     ran = atc(*TASK, "--approve", "park")
     assert "strangers" not in ran.output
     assert "to ← the program alone\n" in ran.output
+
+
+def test_a_run_in_which_nothing_needed_origins_has_them_when_somebody_asks(
+    start: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ATC_PERMISSIONS")
+    start(says(PROGRAM))
+    assert atc(*TASK, "--approve", "always").exit_code == 0
+    assert "←" not in atc("show", "last").output
+    output = atc("show", "last", "-v").output
+    assert "to ← get_contact.iban via read_mail.sender\n" in output
+    assert "amount ← the task\n" in output
+    assert output.count("←") == 2, "of a read nothing is said"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from atc._records.records import DataFlow
 from atc.calls.approval import ApprovalRequest
 from atc.calls.approving import Series
 from atc.calls.attempt import Attempt
+from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
+from atc.calls.entry import CallKey
 from atc.calls.journal import Journal
 from atc.programs.origins import program as engine
 from atc.result import Call, Effect
@@ -24,8 +27,10 @@ from atc.run.base import Ending, Strategy
 from atc.run.given_program import run_given
 from atc.run.origins import RunOrigins
 from atc.run.run import Run
+from atc.schemas.protocol import SourceKey
 from atc.tools.adapters.offered import untrusted_by_hints
 from atc.tools.mcp.importer import protocol_of
+from tests.support.tools import make_tool
 
 TASK = "Pay 5 to GOOD"
 FLOWS = 'answer = send_money(to=read_mail()["iban"], amount=5)'
@@ -242,6 +247,27 @@ def test_the_text_of_a_client_s_program_is_its_author_s(bank: Bank) -> None:
     assert found == {"to": {Origin(kind="author")}, "amount": {Origin(kind="author")}}
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        'send_back(**{"from": mail})',
+        'send_back(from_="GOOD", **{"from": mail})',
+        'send_back("GOOD", **{"from": mail})',
+        'send_back(**{"from": mail}, from_="GOOD")',
+        "send_back(from_=mail)",
+        "send_back(mail)",
+    ],
+)
+def test_no_name_of_an_argument_hides_where_it_comes_from(call: str) -> None:
+    mail = make_tool("read_mail", lambda _: {"iban": "EVIL"})
+    marked = replace(mail, protocol=mail.protocol.model_copy(update={"untrusted": True}))
+    sent: list[Any] = []
+    back = make_tool("send_back", sent.append, Effect.WRITE, required=("from",), **{"from": {"type": "string"}})
+    model = FakeModel([f'```python\nmail = read_mail()["iban"]\nanswer = {call}\n```'])
+    result = Agent(Toolset([marked, back]), model=model, approve="always", check=False).run(TASK)
+    assert (result.status, sent) == ("denied", [])
+
+
 # -- repairs -----------------------------------------------------------------------------------------------------------
 
 
@@ -270,6 +296,20 @@ def test_what_a_model_gave_in_place_of_an_argument_may_be_anything(bank: Bank) -
     found = origins.later(attempt.asked())
     assert found["to"] == {Origin(kind="unknown"), Origin(kind="task")}
     assert found["amount"] == {Origin(kind="task")}
+
+
+# -- undo --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("program", "outcome"), [(FLOWS, "denied"), (CLEAN, "undone")])
+def test_an_inverse_has_the_origins_of_the_call_that_it_undoes(
+    bank: Bank, tmp_path: Path, program: str, outcome: str
+) -> None:
+    rules = tmp_path / "permissions.toml"
+    rules.write_text('[tools.send_money]\nundo = "send_money(to=$to, amount=1)"\n')
+    made = bank.agent(program, approve=lambda _: True, permissions=rules, runs_dir=tmp_path).run(TASK)
+    undone = bank.agent(approve="always", permissions=rules, runs_dir=tmp_path).undo(made.run_id)
+    assert [call.outcome for call in undone.calls] == [outcome]
 
 
 # -- waiting calls and plans -------------------------------------------------------------------------------------------
@@ -366,3 +406,20 @@ def test_no_document_takes_back_that_strangers_write(bank: Bank) -> None:
     assert [each.protocol.untrusted for each in other.values()] == [True, True, True]
     renamed = tools["read_mail"].called("mail").graded(Effect.UNKNOWN)
     assert renamed.protocol.untrusted is True
+
+
+def test_a_tool_stays_untrusted_whatever_it_is_called_or_says_later(bank: Bank) -> None:
+    mail, contact, _ = Toolset.from_functions(*bank.tools).values()
+    key = SourceKey("function", "bank", "read_mail")
+    journal = Journal()
+    broker = Broker(Toolset([mail]), journal, lambda kind, data: None)
+    entry = journal.begin(1, CallKey("read_mail", "digest", key), {}, Effect.READ)
+    journal.succeed(entry, "EVIL", None)
+    assert broker.strangers() == {"read_mail"}
+    clean = contact.called("read_mail")
+    broker.grant(Toolset([clean]))
+    assert broker.strangers() == {"read_mail"}
+    other = Broker(Toolset([mail.called("post_read_mail"), clean]), journal, lambda kind, data: None)
+    other.know(Toolset([mail.called("post_read_mail"), clean]))
+    journal.begin(2, CallKey("read_mail", "digest", other.source_of("post_read_mail")), {}, Effect.READ)
+    assert other.strangers() == {"read_mail", "post_read_mail"}

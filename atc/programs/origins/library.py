@@ -25,6 +25,18 @@ CONSTANTS = frozenset("NotImplemented Ellipsis __name__ __debug__".split())
 OTHER = frozenset("dict getattr setattr delattr object slice exit quit parallel all_pages".split())
 BINDERS = frozenset("staticmethod classmethod property".split())
 
+OF_FUNCTIONS = frozenset(
+    "func args keywords cache_info cache_clear cache_parameters register dispatch setter getter deleter".split()
+)
+"""Attributes of functions that lead to what they were given, or change what they do."""
+SPECIAL = frozenset(
+    """
+    __str__ __repr__ __format__ __len__ __bool__ __hash__ __contains__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__
+    __getitem__ __iter__
+    """.split()
+)
+"""Special methods that are followed where they only compute: who calls them is not written in the program."""
+
 READERS = frozenset(
     """
     capitalize casefold center count decode encode endswith expandtabs find format index isalnum isalpha isascii
@@ -96,7 +108,7 @@ CHANGING = frozenset(
 """Functions that change their arguments, beside those of ``heapq``."""
 RISKY = frozenset(
     """
-    operator.attrgetter operator.methodcaller functools.singledispatch functools.singledispatchmethod
+    operator.attrgetter functools.singledispatch functools.singledispatchmethod
     functools.cached_property functools.partialmethod functools.total_ordering functools.update_wrapper
     io.open io.FileIO io.open_code copy.copyreg
     """.split()

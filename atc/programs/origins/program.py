@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from atc._records.origins import UNKNOWN, CallOrigins, How, Origin, OriginKind, Origins
-from atc.programs.origins.calls import GiveUp, Site
 from atc.programs.origins.graph import Thing, TooMuch
+from atc.programs.origins.parts import GiveUp, Site
 from atc.programs.origins.statements import Statements
 from atc.programs.program import Program
 from atc.schemas.protocol import Protocol, parameters_of
@@ -58,6 +58,7 @@ class ProgramOrigins:
         except (GiveUp, TooMuch, RecursionError) as error:
             self.gave_up = str(error) or type(error).__name__
         self._read = read
+        read.graph.steps = 0
 
     def of_call(self, tool: str, line: int, arguments: Collection[str]) -> CallOrigins:
         """Return the origins of the arguments of a call.
@@ -72,11 +73,19 @@ class ProgramOrigins:
             the program makes under a condition has the condition's origins in each of its arguments, as ``choice``.
         """
         sites = self._sites(tool, line)
-        if not sites:
+        try:
+            found = self._of_sites(sites, self._names(tool), arguments)
+        except TooMuch:
+            found = {}
+        if not found:
             return dict.fromkeys(arguments, UNKNOWN)
-        names = self._names(tool)
+        return found if not self.gave_up else {name: origins | UNKNOWN for name, origins in found.items()}
+
+    def _of_sites(
+        self, sites: Sequence[Site], names: list[tuple[str, str]], arguments: Collection[str]
+    ) -> dict[str, Origins]:
         found: dict[str, Origins] = {}
-        for name in arguments:
+        for name in arguments if sites else ():
             parts: dict[str, Origins] = {}
             for site in sites:
                 nodes = self._nodes(site, name, names, arguments)
@@ -85,7 +94,7 @@ class ProgramOrigins:
                 chosen = self._deep([site.call.chosen])
                 self._add(parts, name, nodes, chosen)
             found.update(parts)
-        return found if not self.gave_up else {name: origins | UNKNOWN for name, origins in found.items()}
+        return found
 
     def of_variable(self, name: str) -> Origins:
         """Return the origins of what a module's variable may hold when the program ends, such as ``answer``."""
@@ -113,7 +122,7 @@ class ProgramOrigins:
     ) -> dict[int, bool]:
         """Return the nodes that may be an argument, each with whether it surely is."""
         call = site.call
-        written = dict((original, own) for own, original in names)
+        written = {original: own for own, original in names}
         known = {own for own, _ in names} | set(arguments)
         own = written.get(name, name)
         if own in call.named:
@@ -144,7 +153,10 @@ class ProgramOrigins:
         """Add the origins of an argument, and of the parts that displays give it."""
         assert self._read is not None
         graph = self._read.graph
-        parts[name] = parts.get(name, frozenset()) | self._deep([*nodes]) | chosen
+        own = self._deep([*nodes])
+        if not own:  # an empty display; else what a node should have held is not known
+            own = frozenset({_origin((self._text, "", (), "value"))}) if any(map(self._holds, nodes)) else UNKNOWN
+        parts[name] = parts.get(name, frozenset()) | own | chosen
         todo = [(name, [*nodes], 0)] if all(nodes.values()) else []
         while todo and len(parts) < MAX_PARTS:
             path, here, depth = todo.pop()
@@ -159,6 +171,10 @@ class ProgramOrigins:
                     inner = f"{path}.{key}"
                     parts[inner] = parts.get(inner, frozenset()) | self._deep([node, *self._references(here)]) | chosen
                     todo.append((inner, [node], depth + 1))
+
+    def _holds(self, node: int) -> bool:
+        assert self._read is not None
+        return bool(self._read.graph.bits[node] & self._read.graph.things)
 
     def _references(self, nodes: list[int]) -> list[int]:
         assert self._read is not None

@@ -2,8 +2,8 @@
 
 A variable of a scope's own code has a node for each assignment (as in static single assignment), so that what it held
 before is forgotten. Where branches meet, the nodes of both flow into a new one. In a loop and in a ``try`` any
-assignment may come before any read: all of them flow into one node. A function that reads a variable of the scope around
-it may run at any time: it reads a node that has all assignments of that scope, whenever they happen.
+assignment may come before any read: all of them flow into one node. A function that reads a variable of the scope
+around it may run at any time: it reads a node that has all assignments of that scope, whenever they happen.
 """
 
 from __future__ import annotations

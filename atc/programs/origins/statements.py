@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from atc.programs.origins import library
-from atc.programs.origins.calls import Class, Function, GiveUp
-from atc.programs.origins.expressions import Expressions, _is_behind
+from atc.programs.origins.definitions import Definitions
 from atc.programs.origins.graph import Response
+from atc.programs.origins.parts import Function, GiveUp
 from atc.programs.origins.scopes import Scope
+from atc.programs.origins.values import is_behind
 
 _BUILTINS = (
     library.SCALAR | library.LISTS | library.SELECT | library.OTHER | library.BINDERS | library.EXCEPTIONS | {"type"}
@@ -21,7 +22,7 @@ LOOK = "look"
 """The function that a program may end with, to have values shown: a call like that of a tool."""
 
 
-class Statements(Expressions):
+class Statements(Definitions):
     """Reads a program.
 
     Args:
@@ -98,6 +99,9 @@ class Statements(Expressions):
         while self.deferred:
             self._read_deferred()
             self.graph.solve()
+        for base, within in self.changed:
+            if not self.graph.bits[base] and (within is None or within.called):
+                raise GiveUp("an attribute of what is not known")
         for callee, within in self.pending:
             bits = self.graph.bits[callee]
             if within is not None and not within.called:
@@ -148,7 +152,7 @@ class Statements(Expressions):
             bits = self.literal
         elif name in self.bound:
             bits = 0
-        elif name in _NAMES or _is_behind(name):
+        elif name in _NAMES or is_behind(name):
             raise GiveUp(name)
         else:
             bits = graph.part(Response(graph, "", self.text("task")), (), False)
@@ -480,87 +484,7 @@ class Statements(Expressions):
         self.scope.join([*branches, {}])
         self.pc = before
 
-    # -- definitions ---------------------------------------------------------------------------------------------------
 
-    def defines(self, node: ast.FunctionDef) -> None:
-        for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg):
-            self._annotation(arg.annotation if arg is not None else None)
-        self._annotation(node.returns)
-        value = self.graph.node(self.define(node))
-        for decorator in reversed(node.decorator_list):
-            found = self.ev(decorator)
-            made = self.graph.node()
-            binder = next((each for each in library.BINDERS if self._is_only(found, "builtin", each)), "")
-            if binder:
-                (function,) = self.graph.each(self.graph.bits[value])
-                if not isinstance(function, Function):
-                    raise GiveUp(binder)
-                self.graph.put(made, self.graph.function((binder, id(function)), (binder, function)))
-            else:
-                call = self._inner()
-                call.args = [value]
-                self.call(found, call, made, self.within)
-            value = made
-        self.store_to(ast.Name(node.name, ast.Store()), value)
-
-    def _is_only(self, node: int, sort: str, name: str) -> bool:
-        found = [*self.graph.each(self.graph.bits[node] & self.graph.functions)]
-        return len(found) == 1 and found[0] == (sort, name)
-
-    def classes(self, node: ast.ClassDef) -> None:
-        graph = self.graph
-        if any(keyword.arg != "total" for keyword in node.keywords):
-            raise GiveUp("a class with keywords")
-        made = Class(graph, self.scope)
-        for base in node.bases:
-            self._inherit(made, base)
-        for decorator in node.decorator_list:
-            found = self.ev(decorator.func if isinstance(decorator, ast.Call) else decorator)
-            if not self._is_only(found, "library", "dataclasses.dataclass"):
-                raise GiveUp("a class with a decorator")
-            made.is_data = True
-        outer = self.scope
-        self.scope = Scope(graph, outer, self.shared, self._builtin, is_class=True)
-        for statement in node.body:
-            name = getattr(statement, "name", "")
-            if not isinstance(statement, _IN_CLASS) or (_is_behind(name) and name not in ("__init__", "__post_init__")):
-                raise GiveUp(f"{type(statement).__name__} {name} in a class")
-            if name == "__post_init__":
-                raise GiveUp(name)
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                made.members.append(statement.target.id)
-            for target in statement.targets if isinstance(statement, ast.Assign) else ():
-                if not isinstance(target, ast.Name) or _is_behind(target.id):
-                    raise GiveUp("an assignment in a class")
-        self.block(node.body)
-        fields = self.scope.close()
-        self.scope = outer
-        for name, value in fields.items():
-            graph.copy(value, graph.field(made.thing, name))
-            graph.copy(value, self.inherited(name))
-        self.store_to(ast.Name(node.name, ast.Store()), graph.node(graph.function(("own", id(made)), made)))
-
-    def _inherit(self, made: Class, base: ast.expr) -> None:
-        found = [*self.graph.each(self.graph.bits[self.ev(base)] & self.graph.functions)]
-        if len(found) != 1:
-            raise GiveUp("a class of what is not known")
-        (one,) = found
-        if isinstance(one, Class):
-            made.bases.append(one)
-            made.is_error, made.is_enum = made.is_error or one.is_error, made.is_enum or one.is_enum
-        elif isinstance(one, tuple) and one[0] == "builtin" and one[1] in library.EXCEPTIONS:
-            made.is_error = True
-        elif isinstance(one, tuple) and one[0] == "library" and one[1] in ("enum.Enum", "enum.IntEnum", "enum.StrEnum"):
-            made.is_enum = True
-        elif one == ("library", "typing.NamedTuple"):
-            made.is_data = True
-        elif one == ("library", "typing.TypedDict"):
-            made.is_data, made.instance.kind = True, "dict"
-        elif one != ("builtin", "object"):
-            raise GiveUp("a class of what is not known")
-
-
-_IN_CLASS = ast.FunctionDef | ast.Assign | ast.AnnAssign | ast.Pass | ast.Expr
 _BINDS = frozenset(
     {
         ast.arg, ast.FunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal, ast.alias, ast.ExceptHandler, ast.MatchAs,

@@ -230,7 +230,8 @@ def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float) -> s
     elif request.same_as is not None:
         lines.append(f"It is {wording.same_call(request.same_as)}.")
     flow = request.data_flow
-    lines += [f"Careful: {redactor.text(each)}." for each in careful(flow)]
+    if told := careful(flow):  # names of arguments stand in it: in a line of code nothing is Markdown
+        lines += ["", "Careful:", "", *question.indented_warnings(list(map(redactor.text, told)))]
     arguments = untrusted_first(redactor.value(request.arguments), flow)
     origins = {
         name: [(redactor.text(part), redactor.text(origin)) for part, origin in found]

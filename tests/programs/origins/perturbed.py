@@ -28,7 +28,7 @@ def answer_of(name: str) -> dict[str, Any]:
         "to": f"{name}@x.org",
         "n": 2,
         "flag": True,
-        "body": '{"k": "inner %s", "l": [1, 2]}' % name,
+        "body": f'{{"k": "inner {name}", "l": [1, 2]}}',
         "tags": ["x", name, "y"],
         "items": [
             {"id": 1, "who": f"{name} first", "rank": 3, "ok": True},

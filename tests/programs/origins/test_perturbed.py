@@ -806,6 +806,50 @@ for c in a["to"]:
         break
     s += c
 send(to=s)
+###
+a = read_a()
+class Inv:
+    def __init__(self, d):
+        self._d = d
+    def __len__(self):
+        return len(self._d)
+    def __getitem__(self, k):
+        return self._d[k]
+    def __iter__(self):
+        return iter(self._d)
+    def __repr__(self):
+        return f"<{len(self)}>"
+    def __eq__(self, other):
+        return self._d == other._d
+    def __lt__(self, other):
+        return self._d["n"] < other._d["n"]
+class Sub(Inv):
+    def more(self):
+        return self["to"]
+i = Inv(a)
+j = Sub({"n": 3, "to": "x"})
+send(to=i["to"], n=len(i), k=list(i), r=repr(i), e=i == j, m=min(i, j)["to"], b=j.more(), s=Sub(a).more())
+###
+a = read_a()
+from operator import methodcaller
+send(to=list(map(methodcaller("upper"), a["tags"])))
+m = methodcaller("append", a["to"])
+xs = []
+m(xs)
+send(to=xs)
+###
+a = read_a()
+class O:
+    x = "p"
+o = O()
+type(o).x = a["to"]
+send(to=O().x)
+###
+import itertools
+a = read_a()
+g = (x for x in ["1", "2", "3", "4"])
+list(itertools.takewhile(lambda x: x != str(a["n"]), g))
+send(to=next(g, None))
 """.split("###")
 """Programs of which each leads a value, or a choice, into an argument in another way."""
 

@@ -7,7 +7,7 @@ too, as ``damaged`` (a known kind with a wrong field) or ``unknown`` (a kind of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
@@ -41,17 +41,21 @@ def _chosen(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _asked(data: Mapping[str, Any]) -> dict[str, Any]:
-    feeds = [Feed.model_validate_json(as_json(each)) for each in islice(data.get("feeds", ()), _MOST)]
+    return _came([Feed.model_validate_json(as_json(each)) for each in islice(data.get("feeds", ()), _MOST)], data)
+
+
+def _came(feeds: Sequence[Feed], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where the arguments of a call came from, and what to be careful about."""
+    flow = DataFlow.model_validate_json(as_json(data.get("data_flow") or {}))
     arguments = data.get("arguments")
-    flow = DataFlow.model_validate_json(as_json(data["data_flow"])) if data.get("data_flow") else None
     found = plans.origins(feeds, arguments if isinstance(arguments, Mapping) else {}, flow)
     origins = [
         [brief(name), *(_sentence(each) for each in (origin, part) if each)]
         for name, parts in found.items()
         for part, origin in parts
     ]
-    made = {"origins": origins} if origins else {}
-    return made | ({"careful": list(map(_sentence, told))} if (told := careful(flow)) else {})
+    told = {"origins": origins, "careful": list(map(_sentence, careful(flow)))}
+    return {name: each for name, each in told.items() if each}
 
 
 def _called(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,7 +63,7 @@ def _called(data: Mapping[str, Any]) -> dict[str, Any]:
     found = [wording.drifted(Drift.model_validate(each)) for each in drifts]
     if data.get("body_error"):
         found.append(wording.stated(BodyError.model_validate(data["body_error"])))
-    return {"drift": list(map(_sentence, found))} if found else {}
+    return ({"drift": list(map(_sentence, found))} if found else {}) | (_came((), data) if "data_flow" in data else {})
 
 
 def _banned(data: Mapping[str, Any]) -> dict[str, Any]:
