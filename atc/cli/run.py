@@ -156,8 +156,8 @@ def report(result: Result, *, viewed: bool) -> None:
         if unasked and all(call.refused_by in (None, "nobody") for call in result.calls):
             first = unasked[0]
             theirs = first.data_flow is not None and first.data_flow.is_of_strangers
-            said = outcomes.waits(result.run_id, first.tool, first.arguments, of_strangers=theirs)
-            err.print(clean(said), markup=False)
+            waits = outcomes.waits(result.run_id, first.tool, first.arguments, of_strangers=theirs)
+            err.print(clean(waits), markup=False)
     denied = sum(call.error_status == "denied" and call.refused_by != "user" for call in result.calls)
     if denied and result.status != "denied":  # else the fault says it
         hint = "--approve ask or always makes them; a function of yours that only reads: @atc.tool(effect='read')"

@@ -40,7 +40,7 @@ TASK = ("run", "Pay 20 to whoever wrote last", "-t", "tools.py")
 TO = "to ← get_contact.iban via read_mail.sender (strangers write that); iban of get_contact (call 2)"
 CAREFUL = "careful: strangers may have chosen to\n"
 ORIGIN = {"kind": "tool", "tool": "read_mail", "path": ["sender"], "how": "call"}
-LINE = 'from = { to = ["tool:get_contact.iban", "tool:read_mail.sender"] }'
+LINE = 'from = { to = ["tool:get_contact.iban", "via tool:read_mail.sender"] }'
 
 
 @pytest.fixture
