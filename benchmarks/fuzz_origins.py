@@ -48,6 +48,7 @@ def main(
     programs: Annotated[int, typer.Option(min=1, help="How many.")] = 100_000,
     seed: Annotated[str, typer.Option(help="Of the programs: another one gives others.")] = "0",
     start: Annotated[int, typer.Option(min=0, help="The first program's number: to go on.")] = 0,
+    seconds: Annotated[int | None, typer.Option(min=1, help="End after so long, with fewer programs.")] = None,
     processes: Annotated[int, typer.Option(min=1, help="At once; each takes its part of the numbers.")] = 1,
     one: Annotated[str | None, typer.Option(help="Look at this program alone, as SEED/NUMBER.")] = None,
     shrink: Annotated[bool, typer.Option(help="Make programs with misses smaller.")] = True,
@@ -63,8 +64,8 @@ def main(
         print("\n\n".join(map(_told, misses[:20])) or "nothing is missing")
         raise typer.Exit(int(bool(misses)))
     if processes > 1:
-        raise typer.Exit(_several(programs, seed, start, processes))
-    _report(*_run(programs, seed, start), shrink=shrink, as_json=as_json)
+        raise typer.Exit(_several(programs, seed, start, processes, seconds))
+    _report(*_run(programs, seed, start, seconds), shrink=shrink, as_json=as_json)
 
 
 def _exec() -> None:
@@ -72,16 +73,20 @@ def _exec() -> None:
     os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
 
 
-def _several(programs: int, seed: str, start: int, processes: int) -> int:
+def _several(programs: int, seed: str, start: int, processes: int, seconds: int | None) -> int:
     each = -(-programs // processes)
-    command = [sys.executable, "-m", "benchmarks.fuzz_origins", "--programs", str(each), "--seed", seed, "--start"]
+    command = [sys.executable, "-m", "benchmarks.fuzz_origins", "--programs", str(each), "--seed", seed]
+    command += [*(("--seconds", str(seconds)) if seconds else ()), "--start"]
     started = [subprocess.Popen([*command, str(start + each * number)]) for number in range(processes)]
     return max(process.wait() for process in started)
 
 
-def _run(programs: int, seed: str, start: int) -> tuple[Figures, dict[str, tuple[str, Miss]], Counter[str], float]:
+def _run(
+    programs: int, seed: str, start: int, seconds: int | None
+) -> tuple[Figures, dict[str, tuple[str, Miss]], Counter[str], float]:
     oracle, kinds, found = Oracle(), Counter[str](), dict[str, tuple[str, Miss]]()
-    began = shown = time.process_time()
+    began, used = time.monotonic(), time.process_time()
+    shown = began
     for number in range(start, start + programs):
         name = f"{seed}/{number}"
         source, misses = looked_at(oracle, name)
@@ -89,10 +94,13 @@ def _run(programs: int, seed: str, start: int) -> tuple[Figures, dict[str, tuple
         if misses:
             kinds["programs"] += 1
             found[name] = source, misses[0]
-        if time.process_time() - shown > 60:
-            shown = time.process_time()
+            print(f"{name}: {_told(misses[0])}", file=sys.stderr, flush=True)
+        if (now := time.monotonic()) - shown > 60:
+            shown = now
             print(f"{number + 1 - start:,} programs, {dict(kinds)}", file=sys.stderr, flush=True)
-    return oracle.figures, found, kinds, time.process_time() - began
+        if seconds is not None and now - began > seconds:
+            break
+    return oracle.figures, found, kinds, time.process_time() - used
 
 
 def _report(

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from atc import wording
@@ -167,6 +168,8 @@ class Broker:
         self._numbers = self.journal.last
         self.earlier_calls: Sequence[CallEntry] = ()
         """The calls of another run whose values this one's calls have: of a run that is undone."""
+        self._called: set[tuple[str, SourceKey | None]] = set()
+        self._counted = 0
         self._marked: dict[str, tuple[ToolProtocol | None, bool]] = {}
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
@@ -185,13 +188,14 @@ class Broker:
         self._approving.origins, self._approving.author_saw_any = origins, author_saw_any
 
     def is_untrusted(self, tool: str) -> bool:
-        """Return whether strangers write what a tool returns: the permissions say so, or its source does."""
+        """Return whether strangers write what a tool returns: the permissions say so, or its source does, or did before
+        in this run."""
         known = self._protocol_of(tool)
         if tool not in self._marked or self._marked[tool][0] is not known:
             protocol = ToolProtocol.model_construct(name=tool) if known is None else known
             policy = self.approval.policy
             marked = bool(protocol.untrusted) if policy is None else policy.is_untrusted(protocol)
-            self._marked[tool] = known, marked
+            self._marked[tool] = known, marked or self._marked.get(tool, (None, False))[1]
         return self._marked[tool][1]
 
     def _protocol_of(self, tool: str) -> ToolProtocol | None:
@@ -200,10 +204,12 @@ class Broker:
 
     def strangers(self) -> frozenset[str]:
         """Return the tools whose text strangers write, of those that the run has called, in earlier tasks too."""
-        entries = (*self.journal.entries.values(), *self.earlier_calls)
-        called = {(entry.tool, entry.key.source) for entry in entries}
-        names = {self.name_now(tool, source) or tool for tool, source in called}
-        return frozenset(filter(self.is_untrusted, names))
+        entries = self.journal.entries
+        new = (*islice(entries.values(), self._counted, None), *self.earlier_calls)
+        self._counted = len(entries)
+        self._called.update((entry.tool, entry.key.source) for entry in new)
+        names = ((tool, self.name_now(tool, source) or tool) for tool, source in self._called)  # programs write either
+        return frozenset(name for both in names if any(map(self.is_untrusted, both)) for name in both)
 
     def source_of(self, tool: str) -> SourceKey | None:
         """Return what a tool is known by at its source; ``None`` where that is unknown, or not its own alone."""

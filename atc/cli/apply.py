@@ -20,7 +20,7 @@ from atc.settings import Settings
 from atc.traces.stores import open_store
 from atc.traces.stores.base import StoredRun
 from atc.wording import applied, plans
-from atc.wording.origins import careful
+from atc.wording.origins import careful_of_plan
 
 
 @guarded
@@ -73,7 +73,10 @@ def apply(
         applied.to_apply(writes, planned.goes_on),
         {name: call.arguments | plans.unknown_arguments(call) for name, call in calls.items()},
         [*_warnings(planned)],
-        question.About({name: [*_origins(call)] for name, call in calls.items()}),
+        question.About(
+            origins={name: [*_origins(call)] for name, call in calls.items()},
+            careful=careful_of_plan(planned.found.planned),
+        ),
     )
     if asyncio.run(asked) is not True:
         raise typer.Exit(DENIED)
@@ -109,7 +112,6 @@ def _origins(call: Any) -> Iterator[tuple[str, str]]:
 def _warnings(planned: Any) -> Iterator[str]:
     found = planned.found
     for call in found.planned:
-        yield from (f"call {call.index}: {text}" for text in careful(call.data_flow))
         yield from (f"call {call.index}: {text}" for text in call.warnings)
     if found.stop is not None:
         yield plans.stop(found.stop, found.planned)

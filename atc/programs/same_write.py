@@ -9,7 +9,7 @@ read, and of which nothing that stands in both programs knows.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
 
@@ -97,13 +97,13 @@ class Code:
             free |= named - own
         return frozenset(free)
 
-    def stood_in(self, before: Code, until: int, reads: Collection[str]) -> bool:
+    def stood_in(self, before: Code, until: int, tools: Mapping[str, bool]) -> bool:
         """Return whether a program that was written before runs the same code up to the end of a write of this one.
 
         Args:
             before: that program.
             until: how many statements of this one decide over the write (:meth:`until`).
-            reads: the names of tools that have no effects.
+            tools: the names of all tools, each with whether it has no effects.
         """
         if not until:
             return False
@@ -111,21 +111,17 @@ class Code:
         ends = [n for n, each in enumerate(before.made) if each == made]
         if len(own) in ends and before.dumps[: len(own)] == own:
             return True
-        return any(self._is_like(own, before, end, reads) for end in ends[:MAX_ENDS])
+        return any(self._is_like(own, before, end, tools) for end in ends[:MAX_ENDS])
 
-    def _is_like(self, own: list[str], before: Code, end: int, reads: Collection[str]) -> bool:
+    def _is_like(self, own: list[str], before: Code, end: int, tools: Mapping[str, bool]) -> bool:
         """Whether the code before a write differs in nothing but assignments that only read, and that nothing else
         knows of."""
         theirs = before.dumps[:end]
         if max(len(own), len(theirs)) > MAX_COMPARED:
             return False
-        sides = zip((self.body[: len(own) + 1], before.body[: end + 1]), _differing(own, theirs), strict=True)
-        return all(
-            _are_apart(
-                [body[n] for n in sorted(differ)], [each for n, each in enumerate(body) if n not in differ], reads
-            )
-            for body, differ in sides
-        )
+        mine, other = _differing(own, theirs)
+        bodies = (self.body[: len(own) + 1], mine), (before.body[: end + 1], other)
+        return all(_are_apart(body, differ, tools) for body, differ in bodies)
 
 
 def _made(statement: ast.stmt) -> str:
@@ -147,27 +143,53 @@ def _differing(one: list[str], other: list[str]) -> tuple[set[int], set[int]]:
     return mine, theirs
 
 
-def _are_apart(differing: Iterable[ast.stmt], common: Sequence[ast.stmt], reads: Collection[str]) -> bool:
-    """Whether statements of a program cannot change what the others of it do."""
-    made, known = set[str](), {name for each in common for name in _names(each)}
-    for statement in differing:
-        if not isinstance(statement, ast.Assign | ast.Expr) or not _is_pure(statement.value, reads):
+def _are_apart(body: Sequence[ast.stmt], differing: Collection[int], tools: Mapping[str, bool]) -> bool:
+    """Whether some statements of a program cannot change what the others of it do: they read plain data, and give it
+    to variables that no other statement names."""
+    plain, reads = {*PURE_FUNCTIONS, *tools}, [name for name, only_reads in tools.items() if only_reads]
+    made, loaded, others = set[str](), set[str](), [each for n, each in enumerate(body) if n not in differing]
+    for statement in (body[n] for n in differing):
+        if not _only_reads(statement, reads):
             return False
-        for target in statement.targets if isinstance(statement, ast.Assign) else ():
-            if not isinstance(target, ast.Name) or target.id.startswith("__"):
-                return False
-            made.add(target.id)
-    rebound = made | {name for each in common for name in _bound(each)}
-    defines = any(isinstance(node, ast.ClassDef) for each in common for node in ast.walk(each))  # `+` may be its own
-    return not (made & known or rebound & {*PURE_FUNCTIONS, *reads} or defines)
+        made.update(_bound(statement))
+        loaded.update(_names(statement))
+    bound = made.union(*map(_bound, others))
+    if made & set[str]().union(*map(_names, others)) or bound & plain or any(n.startswith("__") for n in made):
+        return False
+    earlier = [each for n, each in enumerate(body[: max(differing, default=0)]) if n not in differing]
+    return not loaded & _no_data(earlier, plain, tools)
 
 
-def _is_pure(value: ast.expr, reads: Collection[str]) -> bool:
-    """Whether an expression changes nothing that was there: it reads, and computes."""
+def _no_data(statements: Iterable[ast.stmt], plain: Collection[str], tools: Collection[str]) -> set[str]:
+    """Return the variables that may hold something else than JSON values: to read a part of it may change it."""
+    odd, reading = set[str](), list[set[str]]()
+    for each in statements:
+        names = {*_names(each)}.difference(plain)
+        if _only_reads(each, tools):
+            reading.append(names)
+        else:
+            odd |= names
+    while more := [names for names in reading if names & odd and not names <= odd]:
+        odd.update(*more)
+    return odd
+
+
+def _only_reads(statement: ast.stmt, tools: Collection[str]) -> bool:
+    """Whether a statement does no more than to read, to compute and to call these tools, for variables of its own."""
+    match statement:
+        case ast.Assign(targets=targets, value=value) if all(isinstance(each, ast.Name) for each in targets):
+            return _is_pure(value, tools)
+        case ast.Expr(value=value):
+            return _is_pure(value, tools)
+    return False
+
+
+def _is_pure(value: ast.expr, tools: Collection[str]) -> bool:
+    """Whether an expression changes nothing that was there: it reads, and computes with JSON values."""
     functions = set[int]()
     for node in ast.walk(value):
         match node:
-            case ast.Call(func=ast.Name(id=name) as function) if name in PURE_FUNCTIONS or name in reads:
+            case ast.Call(func=ast.Name(id=name) as function) if name in PURE_FUNCTIONS or name in tools:
                 functions.add(id(function))
             case ast.Call(func=ast.Attribute(attr=name) as function) if name in PURE_METHODS:
                 functions.add(id(function))

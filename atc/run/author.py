@@ -226,9 +226,10 @@ class Author:
     def _stood_in_any(self, tool: str, line: int) -> bool:
         code = self._code(self._source)
         until = code.until(tool, line)
-        names, reads = code.free_names(until), [name for name in self._run.broker.tools if self._run.broker.reads(name)]
+        names, broker = code.free_names(until), self._run.broker
+        tools = {name: broker.reads(name) for name in broker.tools}
         return any(
-            self._has_same_inputs(each, names) and code.stood_in(self._code(each.source), until, reads)
+            self._has_same_inputs(each, names) and code.stood_in(self._code(each.source), until, tools)
             for each in [*self._written]
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from atc._host.invisible import visible
-from atc._records.records import DataFlow, Feed, How, Origin
+from atc._records.records import DataFlow, Feed, How, Origin, PlannedCall
 from atc.wording.abridged import abridged
 from atc.wording.parts import ALONE, SHOWN_OF_PART
 
@@ -83,6 +83,17 @@ def careful(flow: DataFlow | None) -> list[str]:
     if flow.untrusted:
         told.append(f"strangers may have chosen {_listed(list(map(_argument, flow.untrusted)), 'arguments')}")
     return told + ([author_saw(flow.author_saw)] if flow.author_saw else [])
+
+
+def careful_of_plan(calls: Sequence[PlannedCall]) -> list[str]:
+    """Say the same of a plan, whose calls have one yes: a line for all of them, so that none hides another."""
+    flows = [(call.index, call.data_flow) for call in calls if call.data_flow is not None]
+    told = []
+    if numbers := [str(index) for index, flow in flows if flow.untrusted]:
+        what = "call" if len(numbers) == 1 else "calls"
+        told.append(f"strangers may have chosen arguments of {what} {_listed(numbers, 'calls')}")
+    saw = dict.fromkeys(tool for _, flow in flows for tool in flow.author_saw)
+    return told + ([author_saw(list(saw))] if saw else [])
 
 
 def author_saw(tools: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from atc._host.redaction import Redactor
 from atc._records.origins import UNKNOWN, Origin, Origins, data_flow
-from atc._records.records import DataFlow, Feed, PendingCall
+from atc._records.records import DataFlow, Feed, PendingCall, PlannedCall
 from atc.calls import question
 from atc.calls.approval import ApprovalRequest, question_of
 from atc.result import Effect
@@ -173,3 +173,13 @@ def test_the_form_of_a_client_says_it_in_lines_of_code_where_nothing_is_markdown
     lines = message_of(asked, Redactor(), 60).split("\n")
     assert any("strangers may have chosen" in line for line in lines)
     assert all(line.startswith("    ") for line in lines if "evil" in line)
+
+
+def test_a_plan_of_many_calls_says_which_of_them_strangers_may_have_chosen_before_all_else() -> None:
+    clean, theirs = flow_of(to=frozenset({TASK})), flow_of(("to",), ("read_mail",), to=UNKNOWN)
+    flows = {1: None, 2: clean, **dict.fromkeys(range(3, 40), theirs)}
+    calls = [PlannedCall(index=n, tool="pay", effect="write", data_flow=each) for n, each in flows.items()]
+    assert said.careful_of_plan(calls[:2]) == []
+    chosen, saw = said.careful_of_plan(calls)
+    assert chosen.endswith("of calls 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 and 27 more calls")
+    assert saw == said.author_saw(["read_mail"])

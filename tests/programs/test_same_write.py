@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.programs.program import Program
 from atc.programs.same_write import MAX_COMPARED, Code
 
-READS = ("read", "find")
+TOOLS = {"read": True, "find": True, "send": False}
 LINES = [
     "a = read(1)",
     "b = a['n']",
@@ -68,11 +69,28 @@ LINES = [
     "z[0] = 'eve'",
     "z[0].append('eve')",
     "x = z",
+    "y = b",
+    "z = a['n']",
+    "y = read(1)['n']",
+    "x = str(y)",
+    "from collections import defaultdict as D",
+    "q = D(list)",
+    "y = q['eve']",
+    "for u in q: send(u)",
+    "send(list(q))",
+    "a['list'][0] = q",
+    "y = a['list'][0]['sue']",
+    "send(list(a['list'][0]))",
 ]
-START = (
-    "t, b, c, d, it, g, e, k, a = 'ann', 1, ['p', 'q'], [], iter('xy'), iter(''), [[]], [], read(0); f = lambda: 'w'; "
-    "x, y, z = 0, 0, [0]"
-)
+START = """t = 'ann'
+b = 1
+c = ['p', 'q']
+d = []
+it = iter('xy')
+e = [[]]
+a = read(0)
+g = k = iter('')
+f = lambda: 'w'"""
 programs = st.lists(st.sampled_from(LINES), min_size=2, max_size=9)
 
 
@@ -112,7 +130,7 @@ def known(before: list[str], after: list[str]) -> list[tuple[int, list[int]]]:
     for at, statement in enumerate([START, *after]):
         for line in range(starts[at], starts[at] + statement.count("\n") + 1):
             until = new.until("send", line)
-            if until and new.stood_in(old, until, READS):
+            if until and new.stood_in(old, until, TOOLS):
                 made = statement.split(" = ")[-1]
                 found.append((at, [n for n, each in enumerate([START, *before]) if each.split(" = ")[-1] == made]))
     return found
@@ -132,6 +150,23 @@ def test_what_is_known_again_sends_what_it_would_have_sent(
             assert any(ran[at] == ran_before.get(place) for place in places), (one, other, at)
 
 
+@pytest.mark.parametrize(
+    ("before", "added"),
+    [
+        (["from collections import defaultdict as D", "q = D(list)", "send(list(q))"], "y = q['eve']"),
+        (["from collections import defaultdict as D", "a['q'] = D(list)", "send(list(a['q']))"], "y = a['q']['eve']"),
+        (["it = iter(c)", "send(next(it))"], "y = next(it)"),
+        (["send(t)"], "d.append('z')"),
+        (["send(str(t))"], "str = find"),
+        (["send(t)"], "__builtins__ = {}"),
+        (["send(t)"], "send(b)"),
+    ],
+)
+def test_what_may_change_it_is_no_reading(before: list[str], added: str) -> None:
+    assert known(before, before)
+    assert not known(before, [*before[:-1], added, before[-1]])
+
+
 def test_an_equal_program_is_known_however_long_it_is() -> None:
     lines = [*(f"v{n} = {n}" for n in range(2 * MAX_COMPARED)), "send(t)"]
     assert known(lines, lines)
@@ -140,4 +175,4 @@ def test_an_equal_program_is_known_however_long_it_is() -> None:
 
 def test_a_program_that_is_none_is_not_known() -> None:
     assert not Code(Program("send(")).until("send", 1)
-    assert not Code(Program("send(1)")).stood_in(Code(Program("send(")), 1, READS)
+    assert not Code(Program("send(1)")).stood_in(Code(Program("send(")), 1, TOOLS)

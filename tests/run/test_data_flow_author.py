@@ -140,8 +140,7 @@ CHANGED = {
     ),
     "a name of a tool": (
         'send_money(to=get_contact(who="ann")["iban"], amount=5)',
-        f'def get_contact(who):\n    return {{"iban": "{EVIL}"}}\n'
-        'send_money(to=get_contact(who="ann")["iban"], amount=5)',
+        f'get_contact = lambda who: {{"iban": "{EVIL}"}}\nsend_money(to=get_contact(who="ann")["iban"], amount=5)',
     ),
     "a global that a function reads": (
         'NAMES = {"a": "DE-ANN-01"}\ndef whom():\n    return NAMES["a"]\nsend_money(to=whom(), amount=5)',
@@ -158,6 +157,52 @@ CHANGED = {
     "an operator before": (
         'n = 3 + 2\nsend_money(to="DE-ANN-01", amount=n)',
         'n = 3 ** 9\nsend_money(to="DE-ANN-01", amount=n)',
+    ),
+    "what comes round in the loop": (
+        'to = "DE-ANN-01"\nfor n in range(2):\n    if n:\n        send_money(to=to, amount=5)',
+        f'to = "DE-ANN-01"\nfor n in range(2):\n    if n:\n        send_money(to=to, amount=5)\n    to = "{EVIL}"',
+    ),
+    "a function that is defined later": (
+        'def pay():\n    send_money(to=whom(), amount=5)\ndef whom():\n    return "DE-ANN-01"\npay()',
+        f'def pay():\n    send_money(to=whom(), amount=5)\ndef whom():\n    return "{EVIL}"\npay()',
+    ),
+    "a thread that waits": (
+        'to = ["DE-ANN-01"]\nparallel(lambda: send_money(to=to[0], amount=5))',
+        f'to = ["DE-ANN-01"]\nto[0] = "{EVIL}"\nparallel(lambda: send_money(to=to[0], amount=5))',
+    ),
+    "what a builtin is": (
+        'to = str("DE-ANN-01")\nsend_money(to=to, amount=5)',
+        f'str = lambda _: "{EVIL}"\nto = str("DE-ANN-01")\nsend_money(to=to, amount=5)',
+    ),
+    "what a method of a list is": (
+        'to = ["DE-ANN-01"]\nsend_money(to=to[0], amount=5)',
+        f'to = ["DE-ANN-01"]\nother = to\nother[0] = "{EVIL}"\nsend_money(to=to[0], amount=5)',
+    ),
+    "the line that another call claims": (
+        'send_money(to="DE-ANN-01", amount=5)',
+        'send_money(to="DE-ANN-01", amount=5)\nsource = \'send_money(to="DE-BOB-02", amount=7)\'\n'
+        'exec(compile(source, "<program>", "exec"))',
+    ),
+    "a partial on its line": (
+        'send_money(to="DE-ANN-01", amount=5)',
+        "import functools; pay = functools.partial(send_money, amount=7); "
+        '(lambda: 0)() if pay(to="DE-BOB-02") else send_money(to="DE-ANN-01", amount=5)',
+    ),
+    "a default of a class": (
+        'class A:\n    to = "DE-ANN-01"\nsend_money(to=A.to, amount=5)',
+        f'class A:\n    to = "DE-ANN-01"\nA.to = "{EVIL}"\nsend_money(to=A.to, amount=5)',
+    ),
+    "a guard": (
+        'assert get_limit()["limit"] > 100\nsend_money(to="DE-ANN-01", amount=5)',
+        'send_money(to="DE-ANN-01", amount=5)',
+    ),
+    "an early end": (
+        'if get_limit()["limit"] < 100:\n    raise SystemExit\nsend_money(to="DE-ANN-01", amount=5)',
+        'send_money(to="DE-ANN-01", amount=5)',
+    ),
+    "a tool by another name": (
+        'pay = send_money\npay(to="DE-ANN-01", amount=5)',
+        f'pay = send_money\npay(to="{EVIL}", amount=5)',
     ),
     "the order of two": (
         'a, b = "DE-ANN-01", "DE-BOB-02"\nsend_money(to=a, amount=5)',

@@ -17,7 +17,9 @@ from atc._records.records import DataFlow
 from atc.calls.approval import ApprovalRequest
 from atc.calls.approving import Series
 from atc.calls.attempt import Attempt
+from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
+from atc.calls.entry import CallKey
 from atc.calls.journal import Journal
 from atc.programs.origins import program as engine
 from atc.result import Call, Effect
@@ -25,6 +27,7 @@ from atc.run.base import Ending, Strategy
 from atc.run.given_program import run_given
 from atc.run.origins import RunOrigins
 from atc.run.run import Run
+from atc.schemas.protocol import SourceKey
 from atc.tools.adapters.offered import untrusted_by_hints
 from atc.tools.mcp.importer import protocol_of
 from tests.support.tools import make_tool
@@ -101,6 +104,14 @@ def test_a_yes_to_all_does_not_cover_a_stranger_s_target(bank: Bank) -> None:
 def test_what_the_user_named_is_made_under_a_yes_to_all(bank: Bank) -> None:
     assert bank.run(CLEAN, approve="always").status == "answered"
     assert bank.sent == ["GOOD"]
+
+
+def test_a_literal_that_stands_in_strangers_text_came_from_there(bank: Bank) -> None:
+    result = bank.run('read_mail()\nanswer = send_money(to="EV" + "IL", amount=5)', approve="always")
+    assert (result.status, bank.sent) == ("denied", [])
+    assert {Origin(kind="literal"), IBAN} < write_of(result).origins["to"]
+    early = bank.run('answer = send_money(to="EV" + "IL", amount=5)\nread_mail()', approve="always")
+    assert (early.status, bank.sent) == ("answered", ["EVIL"])
 
 
 def test_whoever_is_asked_sees_the_origins(bank: Bank) -> None:
@@ -295,6 +306,20 @@ def test_what_a_model_gave_in_place_of_an_argument_may_be_anything(bank: Bank) -
     assert found["amount"] == {Origin(kind="task")}
 
 
+# -- undo --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("program", "outcome"), [(FLOWS, "denied"), (CLEAN, "undone")])
+def test_an_inverse_has_the_origins_of_the_call_that_it_undoes(
+    bank: Bank, tmp_path: Path, program: str, outcome: str
+) -> None:
+    rules = tmp_path / "permissions.toml"
+    rules.write_text('[tools.send_money]\nundo = "send_money(to=$to, amount=1)"\n')
+    made = bank.agent(program, approve=lambda _: True, permissions=rules, runs_dir=tmp_path).run(TASK)
+    undone = bank.agent(approve="always", permissions=rules, runs_dir=tmp_path).undo(made.run_id)
+    assert [call.outcome for call in undone.calls] == [outcome]
+
+
 # -- waiting calls and plans -------------------------------------------------------------------------------------------
 
 
@@ -389,3 +414,20 @@ def test_no_document_takes_back_that_strangers_write(bank: Bank) -> None:
     assert [each.protocol.untrusted for each in other.values()] == [True, True, True]
     renamed = tools["read_mail"].called("mail").graded(Effect.UNKNOWN)
     assert renamed.protocol.untrusted is True
+
+
+def test_a_tool_stays_untrusted_whatever_it_is_called_or_says_later(bank: Bank) -> None:
+    mail, contact, _ = Toolset.from_functions(*bank.tools).values()
+    key = SourceKey("function", "bank", "read_mail")
+    journal = Journal()
+    broker = Broker(Toolset([mail]), journal, lambda kind, data: None)
+    entry = journal.begin(1, CallKey("read_mail", "digest", key), {}, Effect.READ)
+    journal.succeed(entry, "EVIL", None)
+    assert broker.strangers() == {"read_mail"}
+    clean = contact.called("read_mail")
+    broker.grant(Toolset([clean]))
+    assert broker.strangers() == {"read_mail"}
+    other = Broker(Toolset([mail.called("post_read_mail"), clean]), journal, lambda kind, data: None)
+    other.know(Toolset([mail.called("post_read_mail"), clean]))
+    journal.begin(2, CallKey("read_mail", "digest", other.source_of("post_read_mail")), {}, Effect.READ)
+    assert other.strangers() == {"read_mail", "post_read_mail"}

@@ -178,6 +178,8 @@ class Graph:
             self.steps += 1
             if edge in self._copied:
                 return
+            if self.steps > MAX_STEPS:
+                raise TooMuch
             self._copied.add(edge)
             self._add(source, target)
             if bits := self.bits[source]:
@@ -228,7 +230,7 @@ class Graph:
                     constraint(bits)
 
     def _step(self) -> None:
-        self.steps += 1 + (len(self.atoms) >> 10)
+        self.steps += 1 + (len(self.atoms) >> 12)
         if self.steps > MAX_STEPS:
             raise TooMuch
 
@@ -314,16 +316,22 @@ class Graph:
         self._linked.add((source, target, how))
 
         def apply(bits: int) -> None:
-            found = bits & self.pure
-            for part in self.each(bits & self.alias):
-                found |= self.of_part(part)
-                self.flat(self.put_deep(part[0]), target, how)
-            if found:
+            if found := bits & self.pure:
                 self.put(target, self.as_how(found, how))
-            for thing in self.each(bits & self.things):
-                self.flat(self.deep_of(thing), target, how)
+            if rest := bits & (self.alias | self.things):
+                self._flat_rest(rest, target, how)
 
         self.when(source, apply)
+
+    def _flat_rest(self, bits: int, target: int, how: How) -> None:
+        if parts := bits & self.alias:
+            found = 0
+            for part in self.each(parts):
+                found |= self.of_part(part)
+                self.flat(self.put_deep(part[0]), target, how)
+            self.put(target, self.as_how(found, how))
+        for thing in self.each(bits & self.things):
+            self.flat(self.deep_of(thing), target, how)
 
     def shape(self, source: int, target: int) -> None:
         """Add what chose the number and the order of a container's items to a node, as choices."""
@@ -374,24 +382,28 @@ class Graph:
         """
 
         def apply(bits: int) -> None:
-            self.put(target, bits & self.pure)
-            for part in self.each(bits & self.alias):
-                response, path, exact = part
-                if exact and isinstance(key, str):
-                    deeper = len(path) < MAX_PATH
-                    self.put(target, self.part(response, (*path, key) if deeper else path, deeper))
-                elif exact and key is not ANY and key is not PART:
-                    self.put(target, self.part(response, path, True))
-                else:
-                    self.put(target, self.part(response, path, False))
-                self.copy(response.put, target)
-            for thing in self.each(bits & self.things):
-                self._load_of(thing, key, target, consumed)
-            for function in self.each(bits & self.functions):
-                if (thing := getattr(function, "thing", None)) is not None:  # the members of an enumeration
-                    self.copy(self.all_of(thing), target)
+            if found := bits & self.pure:
+                self.put(target, found)
+            if parts := bits & self.alias:
+                self._load_parts(parts, key, target)
+            if things := bits & self.things:
+                for thing in self.each(things):
+                    self._load_of(thing, key, target, consumed)
+            if functions := bits & self.functions:
+                for function in self.each(functions):
+                    if (thing := getattr(function, "thing", None)) is not None:  # the members of an enumeration
+                        self.copy(self.all_of(thing), target)
 
         self.when(source, apply)
+
+    def _load_parts(self, bits: int, key: Key, target: int) -> None:
+        for response, path, exact in self.each(bits):
+            if exact and isinstance(key, str):
+                deeper = len(path) < MAX_PATH
+                self.put(target, self.part(response, (*path, key) if deeper else path, deeper))
+            else:
+                self.put(target, self.part(response, path, exact and key is not ANY and key is not PART))
+            self.copy(response.put, target)
 
     def _load_of(self, thing: Thing, key: Key, target: int, consumed: tuple[int, ...]) -> None:
         if isinstance(key, str):

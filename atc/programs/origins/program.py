@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from atc._records.origins import UNKNOWN, CallOrigins, How, Origin, OriginKind, Origins
 from atc.programs.origins.graph import Thing, TooMuch
@@ -58,6 +58,7 @@ class ProgramOrigins:
         except (GiveUp, TooMuch, RecursionError) as error:
             self.gave_up = str(error) or type(error).__name__
         self._read = read
+        read.graph.steps = 0
 
     def of_call(self, tool: str, line: int, arguments: Collection[str]) -> CallOrigins:
         """Return the origins of the arguments of a call.
@@ -72,11 +73,19 @@ class ProgramOrigins:
             the program makes under a condition has the condition's origins in each of its arguments, as ``choice``.
         """
         sites = self._sites(tool, line)
-        if not sites:
+        try:
+            found = self._of_sites(sites, self._names(tool), arguments)
+        except TooMuch:
+            found = {}
+        if not found:
             return dict.fromkeys(arguments, UNKNOWN)
-        names = self._names(tool)
+        return found if not self.gave_up else {name: origins | UNKNOWN for name, origins in found.items()}
+
+    def _of_sites(
+        self, sites: Sequence[Site], names: list[tuple[str, str]], arguments: Collection[str]
+    ) -> dict[str, Origins]:
         found: dict[str, Origins] = {}
-        for name in arguments:
+        for name in arguments if sites else ():
             parts: dict[str, Origins] = {}
             for site in sites:
                 nodes = self._nodes(site, name, names, arguments)
@@ -85,7 +94,7 @@ class ProgramOrigins:
                 chosen = self._deep([site.call.chosen])
                 self._add(parts, name, nodes, chosen)
             found.update(parts)
-        return found if not self.gave_up else {name: origins | UNKNOWN for name, origins in found.items()}
+        return found
 
     def of_variable(self, name: str) -> Origins:
         """Return the origins of what a module's variable may hold when the program ends, such as ``answer``."""

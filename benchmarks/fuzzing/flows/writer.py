@@ -44,12 +44,13 @@ class Writer:
         self._flat = False
         self._left = 60
         """Templates that may still be used for expressions: it bounds the size."""
-        statements = grammar.STATEMENTS + (grammar.TRICKS if tricks else ())
+        statements = grammar.STATEMENTS + (grammar.TRICKS if tricks else ())  # one or two of a program's are tricks
         self._statements = [each.text for each in statements]
-        self._weights = list(accumulate(each.weight for each in statements))
+        plain, tricky = [2 * each.weight for each in grammar.STATEMENTS], [each.weight for each in grammar.TRICKS]
+        self._weights = list(accumulate(plain + (tricky if tricks else [])))
         self._expressions = {
-            kind: [*plain, *(grammar.TRICKY.get(kind, ()) if tricks else ())]
-            for kind, plain in grammar.EXPRESSIONS.items()
+            kind: [*known, *known, *(grammar.TRICKY.get(kind, ()) if tricks else ())]
+            for kind, known in grammar.EXPRESSIONS.items()
         }
 
     def program(self) -> str:
@@ -240,5 +241,5 @@ class Writer:
 
 def written(choices: random.Random) -> tuple[str, bool]:
     """Return a program, and whether it may have tricks."""
-    tricks = choices.random() < 0.5
+    tricks = choices.random() < 0.4
     return Writer(choices, tricks=tricks).program(), tricks
