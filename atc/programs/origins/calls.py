@@ -331,7 +331,8 @@ class Calls:
         graph.copy(graph.field(thing, name), node)
         graph.copy(thing.rest, node)
         owner = graph.node(thing.atom)
-        for cls in self.family(thing.cls) if thing.cls is not None else ():
+        owners: list[Class] = self.family(thing.cls) if thing.cls is not None else []
+        for cls in owners:
 
             def apply(bits: int, cls: Class = cls) -> None:
                 graph.put(node, bits & ~graph.functions)

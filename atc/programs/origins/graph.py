@@ -78,7 +78,8 @@ class Thing:
         self.fields: dict[Key, int] = {}
         self.copies: list[int] = []
         self.keys = self.all = self.deep = self.reach = self.body = 0
-        self.moving, self.makes, self.cls = False, False, None
+        self.moving = self.makes = False
+        self.cls: Any = None
         self.atom = graph.atom(("thing", len(graph.atoms)), self)
         graph.things |= self.atom
 
@@ -173,7 +174,7 @@ class Graph:
 
     def copy(self, source: int, target: int) -> None:
         """Make a node hold what another one holds."""
-        if source and source != target:
+        if source and target and source != target:
             edge = source << 32 | target
             self.steps += 1
             if edge in self._copied:
@@ -219,15 +220,21 @@ class Graph:
         Raises:
             TooMuch: it takes too many steps.
         """
-        todo = self._todo
+        todo, out, held = self._todo, self._out, self.bits
         while todo:
-            node, bits = todo.popitem()
-            for constraint in tuple(self._out[node] or ()):
-                self._step()
-                if isinstance(constraint, int):
-                    self.put(constraint, bits)
+            node = next(iter(todo))  # in the order in which they came: what comes early is changed again less often
+            bits = todo.pop(node)
+            constraints = out[node] or ()
+            self.steps += len(constraints)
+            self._step()
+            for constraint in tuple(constraints):
+                if type(constraint) is int:
+                    if new := bits & ~held[constraint]:
+                        held[constraint] |= new
+                        if out[constraint]:
+                            todo[constraint] = todo.get(constraint, 0) | new
                 else:
-                    constraint(bits)
+                    constraint(bits)  # type: ignore[operator]
 
     def _step(self) -> None:
         self.steps += 1 + (len(self.atoms) >> 12)

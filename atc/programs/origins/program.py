@@ -1,4 +1,27 @@
-"""Finds where the arguments of a program's calls can come from, without running it."""
+"""Finds where the arguments of a program's calls can come from, without running it.
+
+The idea of origins on values, and of rules over them, is that of CaMeL (Debenedetti et al. 2025); it runs programs of a
+subset in an interpreter of its own. Here the program is Python's, so it is analysed as a whole before any rule asks:
+a points-to analysis (Andersen 1994) whose sets hold origins beside containers and functions.
+
+Why nothing is missed:
+
+* *Data.* Each expression has a node, and each way in which Python makes a value of others has a constraint. Sets only
+  grow, so loops, recursion and the order of calls need no thought: the solution holds for every order.
+* *Aliases.* A container is the place that makes it. Whatever is stored in one is there for all names of it; a response
+  is a container, too. A key that is no constant counts for all keys.
+* *Choices.* A condition, an iterable, a filter, a key, an order is put into everything that it decides about: what is
+  assigned, stored, returned, yielded or called under it, and what comes after a place where it may have left. Where
+  somebody may catch an exception, all that was touched before decides about what comes after, and about the handler.
+* *Functions* are called with what reaches them, wherever they were passed on: what they change, return and raise comes
+  to every caller. What the library makes of its arguments holds all of them, and calls those that are functions.
+* *The rest is refused.* Syntax, built-ins, modules and special methods that are followed are listed
+  (:mod:`atc.programs.origins.library`). With anything else, with a call of what is not known, and where the work is too
+  much, every argument of the program is ``unknown``, too.
+
+Context is not told apart: a helper that is called from two places mixes what both give it. Exceptions that nobody
+catches end the program, which decides about no argument: only an explicit ``raise``, ``assert`` or ``exit`` counts.
+"""
 
 from __future__ import annotations
 
