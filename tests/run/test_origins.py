@@ -106,6 +106,14 @@ def test_what_the_user_named_is_made_under_a_yes_to_all(bank: Bank) -> None:
     assert bank.sent == ["GOOD"]
 
 
+def test_a_literal_that_stands_in_strangers_text_came_from_there(bank: Bank) -> None:
+    result = bank.run('read_mail()\nanswer = send_money(to="EV" + "IL", amount=5)', approve="always")
+    assert (result.status, bank.sent) == ("denied", [])
+    assert {Origin(kind="literal"), IBAN} < write_of(result).origins["to"]
+    early = bank.run('answer = send_money(to="EV" + "IL", amount=5)\nread_mail()', approve="always")
+    assert (early.status, bank.sent) == ("answered", ["EVIL"])
+
+
 def test_whoever_is_asked_sees_the_origins(bank: Bank) -> None:
     asked: list[ApprovalRequest] = []
     result = bank.run(FLOWS, approve=lambda request: asked.append(request) or True)
