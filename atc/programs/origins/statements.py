@@ -244,7 +244,7 @@ class Statements(Definitions):
             old = self.subscript(target)
         made = graph.node()
         graph.copy(old, made)
-        graph.flat(value, made)
+        self.added(old, value, made)
         call = self._inner()
 
         def apply(bits: int) -> None:
