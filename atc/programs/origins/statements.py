@@ -251,7 +251,8 @@ class Statements(Definitions):
             if bits & (graph.things | graph.alias) and ("augmented", made) not in self._made:
                 self._made["augmented", made] = True
                 self.extend(old, value, call)
-                self.update(old, value, call)
+                if not isinstance(node.op, ast.Add):
+                    self.update(old, value, call)
                 which = graph.node()
                 graph.copy(call.chosen, which)
                 if not isinstance(node.op, ast.Add):  # `seen -= others`
