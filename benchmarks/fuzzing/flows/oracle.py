@@ -194,7 +194,7 @@ def _other_literals(source: str, choices: random.Random) -> Iterable[tuple[Chang
             continue
         other = [*lines[: text.lineno - 1], f"{line[:begin]}'other'{line[end:]}", *lines[text.lineno :]]
         with contextlib.suppress(SyntaxError):
-            yield Change(LITERAL, (), text.value), compile("\n".join(other), PROGRAM, "exec")
+            yield Change(LITERAL, (), str(text.value)), compile("\n".join(other), PROGRAM, "exec")
 
 
 def _keys(node: ast.AST) -> list[ast.expr]:
