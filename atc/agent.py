@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from atc.calls.parking import Elsewhere
     from atc.calls.permissions import Permissions
     from atc.programs.answers.types import AnswerType
+    from atc.run.author import Past
     from atc.run.conversation import Conversation, Upcoming
 
 
@@ -155,6 +156,8 @@ class Agent:
             call_timeout_s=self.settings.call_timeout_s,
         )
         self.store = open_store(self.settings)
+        self.past: Past | None = None
+        """What the author of its programs has seen in earlier runs, where that is known: of an MCP session."""
         self._telemetry = open_telemetry(self.settings)
 
     @overload
@@ -573,13 +576,17 @@ class Agent:
             run.emit("run_started", about | request.for_trace())
             try:
                 if resumed is not None:
+                    await asyncio.to_thread(run.with_author().restore, resumed)
                     await self._settle(run, resumed)
                 result = await solved(run, strategy, resumed)
             except BaseException as error:
                 self._learn(run, request, end_with_error(run, error))
                 raise
+            finally:
+                if run.author is not None:
+                    run.author.ends()
             if request.turn is not None:
-                request.turn.result = result
+                request.turn.result, request.turn.answer_origins = result, run.origins.answer(result.json_value)
             end(run, result)
             self._learn(run, request, result)
         if result.status == "waiting" and run.stored is not None and self.settings.approval_url is not None:
@@ -668,6 +675,7 @@ class Agent:
             images=request.images,
             preamble=request.preamble,
             questions=Questions(answerer_of(ask_user), broker, emit, request.given) if asks else None,
+            past=self.past if turn is None else turn.past,
         )
         return run
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from decimal import Decimal
-from typing import Annotated, Any, Generic, Literal, cast
+from typing import Annotated, Any, Generic, Literal, Self, cast
 
 from pydantic import (
     AliasChoices,
@@ -16,12 +17,14 @@ from pydantic import (
 )
 from typing_extensions import TypeVar
 
+from atc._records.origins import CallOrigins
 from atc._records.packing import pack
 from atc._records.prices import money_text
 from atc._records.records import (
     ArgumentRepair,
     Arguments,
     BodyError,
+    DataFlow,
     Drift,
     DryRun,
     Feed,
@@ -30,6 +33,7 @@ from atc._records.records import (
     Record,
     SketchFacts,
     Value,
+    is_none,
     value_from_json,
 )
 from atc._records.records import Effect as Effect
@@ -49,6 +53,27 @@ RunStatus = Literal[
 
 
 RefusedBy = Literal["user", "rule", "nobody"]
+
+
+class _Later:
+    """Finds the origins of a call for whoever reads them. It is no part of the call's data: two calls are equal without
+    it, and a copy that leaves the process does without it.
+
+    Args:
+        find: finds them; ``None``: nobody can.
+    """
+
+    def __init__(self, find: Callable[[], CallOrigins] | None = None) -> None:
+        self.find = find
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Later)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __reduce__(self) -> tuple[type[_Later], tuple[()]]:
+        return _Later, ()
 
 
 class Call(Record):
@@ -78,6 +103,7 @@ class Call(Record):
         page: which page of an ``all_pages`` it read, from 1; 0 for a call by itself.
         awaits: arguments of a planned call that are unknown until another call is made; not in ``arguments``.
         again: number of the call in doubt that this one sent again with its idempotency key; 0 for none.
+        data_flow: :attr:`origins` where a rule or a question needed them, so that the trace has them.
     """
 
     index: int
@@ -105,6 +131,23 @@ class Call(Record):
     stage: int = 0
     awaits: tuple[Feed, ...] = ()
     again: int = 0
+    data_flow: DataFlow | None = Field(default=None, exclude_if=is_none)
+
+    _origins_later: _Later = PrivateAttr(default_factory=lambda: _Later())
+
+    def finding_origins(self, later: Callable[[], CallOrigins]) -> Self:
+        """Return the same call, whose origins are found as soon as somebody reads them."""
+        made = self.model_copy()
+        made._origins_later = _Later(later)
+        return made
+
+    @property
+    def origins(self) -> CallOrigins:
+        """Return where each argument came from (:mod:`atc._records.origins`), found as it is read; empty for a call of
+        a trace that nobody asked about."""
+        if (find := self._origins_later.find) is not None:
+            return find()
+        return {} if self.data_flow is None else {name: frozenset(of) for name, of in self.data_flow.origins.items()}
 
     @property
     def succeeded(self) -> bool:

@@ -170,13 +170,14 @@ class LayerStarted(TypedDict):
 class ProgramWritten(TypedDict):
     """A program was written. ``attempt`` counts from 0; ``rewrites``: one note for each change. ``rules``: the ids of
     the rules that changed it (:mod:`atc._records.rules`), one for each change. ``inputs``: the values that a caller's
-    own program was given by name, bytes tagged."""
+    own program was given by name, bytes tagged. ``saw``: the untrusted tools whose answers its author had seen."""
 
     attempt: int
     program: str
     rewrites: list[str]
     rules: NotRequired[list[str]]
     inputs: NotRequired[dict[str, Any]]
+    saw: NotRequired[list[str]]
 
 
 class Findings(TypedDict):
@@ -190,11 +191,13 @@ class Findings(TypedDict):
 
 class ProgramStarted(TypedDict):
     """A program runs. ``warnings``: what the check warned about and one of its writes depends on. ``warned``: all that
-    it warned about, each an :class:`atc.facts.Finding`."""
+    it warned about, each an :class:`atc.facts.Finding`. ``untrusted``: the tools that it can call and whose answers
+    strangers write."""
 
     attempt: int
     warnings: list[str]
     warned: NotRequired[list[dict[str, Any]]]
+    untrusted: NotRequired[list[str]]
 
 
 class CallStarted(TypedDict):
@@ -217,13 +220,14 @@ class ApprovalAsked(CallStarted):
     """The user is asked whether to make a call. ``instead_of``: tools that failed, whose place it takes.
 
     ``feeds``: where its arguments come from (:class:`atc._records.records.Feed`). ``wait_s``: seconds until the run's
-    own time is used up.
+    own time is used up. ``data_flow``: as :class:`atc._records.records.DataFlow`.
     """
 
     warnings: list[str]
     instead_of: list[str]
     feeds: NotRequired[list[dict[str, Any]]]
     wait_s: NotRequired[float | None]
+    data_flow: NotRequired[dict[str, Any]]
 
 
 class QuestionAsked(TypedDict):

@@ -132,6 +132,53 @@ class Place(Record):
     path: tuple[str | int | None, ...] = ()
 
 
+OriginKind = Literal["task", "literal", "author", "tool", "unknown"]
+How = Literal["value", "call", "choice", "author"]
+
+
+class Origin(Record):
+    """Names one origin of a value. All origins of a value together are what can have had a say in it.
+
+    Attributes:
+        kind: ``task``: the user's words and inputs. ``literal``: the program's own text. ``author``: the text of a
+            program that a client's model wrote, where the user's words are not known. ``tool``: a response.
+            ``unknown``: it cannot be followed, so anything that the run knew.
+        tool: of ``tool``: the tool's name, as programs call it.
+        path: leads to the place in its response, keys alone; empty for the whole, or where the place is not known.
+        how: ``value``: the value is it, or was made of it. ``call``: it stood in the arguments of a call whose response
+            the value is. ``choice``: it chose the value: a condition, an index, a key, a filter, an order. ``author``:
+            whoever wrote the program had seen it.
+    """
+
+    kind: OriginKind
+    tool: str = ""
+    path: tuple[str, ...] = ()
+    how: How = "value"
+
+
+class DataFlow(Record):
+    """Says where the arguments of a call with effects came from, and what of that is a reason to ask about it.
+
+    Attributes:
+        origins: of each argument, by name, and by the way to a part of one (``message.to``), in one order.
+        untrusted: the arguments, or parts, that say where the call goes or what it takes and have an untrusted origin.
+        author_saw: the tools whose text, which strangers write, the program's author had seen before it wrote the call.
+        strangers: the tools of all these origins whose text strangers write.
+        left_out: how many origins are not named.
+    """
+
+    origins: dict[str, tuple[Origin, ...]] = Field(default_factory=dict)
+    untrusted: tuple[str, ...] = ()
+    author_saw: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
+    left_out: int = 0
+
+    @property
+    def is_of_strangers(self) -> bool:
+        """Return whether text that strangers write may have had a say in the call, so that no yes to all covers it."""
+        return bool(self.untrusted or self.author_saw)
+
+
 class Drift(Record):
     """Says one way in which a response is not what its schema says: where in it, and what is wrong there."""
 
@@ -348,6 +395,11 @@ class Raised(Record):
 # What a dry run found, as data: the calls that a real run would make, what feeds them, and how far that is known.
 
 
+def is_none(value: object) -> bool:
+    """Return whether a field says nothing: then it is not written, and a record of an older version has one digest."""
+    return value is None
+
+
 FeedKind = Literal["response", "derived", "same", "planned", "input", "task", "program"]
 
 
@@ -392,6 +444,7 @@ class PlannedCall(Record):
         feeds: where arguments come from.
         notes: what was repaired, and what else a real run would say about it.
         warnings: what the check warned about and the call depends on.
+        data_flow: where its arguments came from, if a rule or a question needed it.
     """
 
     index: int
@@ -404,6 +457,7 @@ class PlannedCall(Record):
     feeds: tuple[Feed, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    data_flow: DataFlow | None = Field(default=None, exclude_if=is_none)
 
 
 class ChangedRead(Record):
@@ -437,6 +491,7 @@ class PendingCall(Record):
         changed: reads that answered something else than before an earlier yes, which does not hold any more.
         same_as: the first other run of the store in which an equal call waits; empty without one.
         until: when it is too late for a yes, in seconds since 1970.
+        data_flow: where its arguments came from, if a rule or a question needed it.
     """
 
     index: int
@@ -449,6 +504,7 @@ class PendingCall(Record):
     changed: tuple[ChangedRead, ...] = ()
     same_as: str = ""
     until: float = 0.0
+    data_flow: DataFlow | None = Field(default=None, exclude_if=is_none)
 
 
 DoubtReason = Literal[

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from atc._host.redaction import Redactor
+from atc._records.origins import is_within
 from atc._records.records import DifferenceKind, Invocation, OtherArgument, PlanDifference
 from atc.calls.approval import ApprovalRequest
-from atc.calls.attempt import Attempt, cut_arguments
+from atc.calls.attempt import Attempt, cut_arguments, masked_flow
 from atc.calls.entry import same_tool
 from atc.calls.forms import NOTHING, filled
 from atc.calls.parked import Decision, digest_of
@@ -131,10 +132,11 @@ class Applying:
 
     def decision(self, request: ApprovalRequest) -> Decision | None:
         """Return the yes that holds for a planned write; ``None`` where it does not show what is asked about now: a
-        warning, a repeat, another tool's place."""
-        shown = self._writes[self._position].shown.warnings
-        is_odd = request.is_repeat or request.instead_of or not {*request.warnings} <= {*shown}
-        return None if is_odd else self.yes
+        warning, a repeat, another tool's place, an origin of an argument."""
+        shown = self._writes[self._position].shown
+        is_odd = request.is_repeat or request.instead_of or not {*request.warnings} <= {*shown.warnings}
+        flow = masked_flow(request.data_flow, self._redactor)
+        return None if is_odd or not is_within(flow, shown.data_flow) else self.yes
 
     def left(self) -> list[Invocation]:
         """Return the planned writes that were not made, credentials masked. One in doubt may have been."""

@@ -3,8 +3,8 @@ decides, or they wait.
 
 One vocabulary for the agent, the settings and the command line: ``"ask"``, ``"never"``, ``"always"``, ``"park"`` or a
 function. A call that depends on what the check warned about is not made unasked, also under ``"always"``. Nor is a
-write made unasked that takes the place of another tool's: who said yes to all did not know of it. ``"always"`` asks at
-a terminal, and without one the answer is no.
+write made unasked that takes the place of another tool's, nor one that text of strangers may have chosen: who said yes
+to all did not know of it. ``"always"`` asks at a terminal, and without one the answer is no.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Protocol as Interface
 
 from atc import wording
 from atc._records.choices import ApproveChoice, WarningsChoice
-from atc._records.origins import CallOrigins
-from atc._records.records import Feed, Invocation, SameCall
+from atc._records.origins import CallOrigins, data_flow
+from atc._records.records import DataFlow, Feed, Invocation, SameCall
 from atc.calls import question
 from atc.calls.entry import CallKey
 from atc.errors import UsageError
@@ -26,7 +26,13 @@ from atc.wording import plans
 
 if TYPE_CHECKING:
     from atc.calls.parked import ParkedCall
+    from atc.calls.untrusted import Targets
     from atc.schemas.protocol import Protocol
+
+
+def nobody_knows(tool: str) -> None:
+    """Return nothing: the protocol of another tool is not known."""
+
 
 Verdict = Literal["allowed", "denied", "warned", "parked"]
 
@@ -51,6 +57,8 @@ class ApprovalRequest:
             path, a command) and have an untrusted origin.
         author_saw: the tools whose text, which strangers write, the program's author had seen before it wrote this
             call; empty where it stood in a program that was written before.
+        strangers: the tools whose text strangers write, as far as the run knows: those of ``origins`` are marked.
+        protocol_of: returns the protocol of a tool that ``origins`` names: rules see what its server calls it.
         decided: what a person said of exactly this call while its run waited (:mod:`atc.calls.parked`); ``None`` where
             nobody did. ``decided_by``: who that was.
     """
@@ -72,8 +80,15 @@ class ApprovalRequest:
     origins: CallOrigins = field(default_factory=dict, repr=False)
     untrusted: tuple[str, ...] = ()
     author_saw: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
+    protocol_of: Callable[[str], Protocol | None] = field(default=nobody_knows, compare=False, repr=False)
     decided: bool | Refusal | None = None
     decided_by: str = ""
+
+    @property
+    def data_flow(self) -> DataFlow | None:
+        """Return what a record keeps, and a person is shown, of where the arguments came from."""
+        return data_flow(self.origins, self.untrusted, self.author_saw, self.strangers)
 
     @property
     def is_repeat(self) -> bool:
@@ -84,7 +99,13 @@ class ApprovalRequest:
     @property
     def is_ordinary(self) -> bool:
         """Whether there is nothing to ask about but the call itself."""
-        return not (self.warnings or self.instead_of or self.repeats or self.same_as is not None)
+        again = self.repeats or self.same_as is not None
+        return not (self.warnings or self.instead_of or again or self.of_strangers)
+
+    @property
+    def of_strangers(self) -> bool:
+        """Whether text that strangers write may have chosen where the call goes or what it takes, or wrote it."""
+        return bool(self.untrusted or self.author_saw)
 
 
 @dataclass(frozen=True)
@@ -225,6 +246,23 @@ class Policy(Interface):
         """Return the same for one run."""
         ...
 
+    @property
+    def needs_origins(self) -> bool:
+        """Return whether a rule asks where arguments come from."""
+        ...
+
+    def is_untrusted(self, protocol: Protocol) -> bool:
+        """Return whether strangers write what a tool returns."""
+        ...
+
+    def reads(self, protocol: Protocol) -> bool:
+        """Return whether a tool is taken for one that only reads."""
+        ...
+
+    def targets(self, protocol: Protocol) -> Targets:
+        """Return which arguments of a tool say where a call goes or what it takes."""
+        ...
+
 
 Approve = ApproveChoice | Asker
 
@@ -262,9 +300,17 @@ def question_of(request: ApprovalRequest) -> tuple[str, dict[str, Any], tuple[st
     elif request.same_as is not None:
         again = f", {wording.same_call(request.same_as)}"
     heading = f"allow {question.visible_name(request.tool)}{instead}{again}? effect: {request.effect.value}"
-    origins = plans.origins(request.feeds, request.arguments)
-    about = question.About(origins, [wording.call(each) for each in request.done], request.wait_s)
-    return heading, request.arguments, request.warnings, about
+    from atc.wording.origins import careful, untrusted_first
+
+    flow = request.data_flow
+    arguments = untrusted_first(request.arguments, flow)
+    about = question.About(
+        origins=plans.origins(request.feeds, arguments, flow),
+        careful=careful(flow),
+        done=[wording.call(each) for each in request.done],
+        wait_s=request.wait_s,
+    )
+    return heading, arguments, request.warnings, about
 
 
 @dataclass(frozen=True)
@@ -332,7 +378,7 @@ class Approval:
                 return "parked"
             case "ask":
                 return ask_at_terminal
-            case "always" if request.instead_of or request.is_repeat:
+            case "always" if request.instead_of or request.is_repeat or request.of_strangers:
                 return ask_at_terminal if question.has_terminal() else "denied"
             case "always" if not request.warnings or self.warnings == "allow":
                 return "allowed"

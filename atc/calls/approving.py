@@ -23,9 +23,11 @@ from atc.calls.approval import (
     Asker,
     Judgement,
     Parked,
+    Policy,
     Refusal,
     Verdicts,
     ask_at_terminal,
+    nobody_knows,
     question_of,
 )
 from atc.calls.attempt import Attempt, cut_arguments
@@ -43,10 +45,9 @@ from atc.wording import plans
 
 if TYPE_CHECKING:
     from atc.calls.applying import Applying
+    from atc.calls.argument_origins import ArgumentOrigins
+    from atc.schemas.protocol import Protocol
 
-AFTER_LOOK = "it was written after a `look` at values, and no program before that makes the same call"
-"""The warning of a call that such values may have led to. Where nobody can be asked about it, the call is denied."""
-_ALLOW_WARNINGS = 'nobody could be asked about it: approve it at a terminal or by a function, or set warnings="allow"'
 _STOPPED = Refusal("the user said no to this call and to all that need a yes", by_user=True)
 _NO_WAIT = (
     "it has to wait for a yes, and neither the applying of a plan waits nor a conversation that is not kept: give it a "
@@ -107,6 +108,8 @@ class Approving:
         until: returns the event loop's time at which the run's own time is used up; ``None``: never.
         elsewhere: finds an equal call that waits in another run; ``None``: none is looked for.
         applying: has the one yes to the plan that is applied; ``None`` where none is.
+        strangers: returns the tools whose text strangers write, of those that the run has called.
+        protocol_of: returns the protocol of a tool by its name.
     """
 
     journal: Journal
@@ -121,17 +124,57 @@ class Approving:
     until: Callable[[], float | None]
     elsewhere: Elsewhere | None = None
     applying: Applying | None = None
+    strangers: Callable[[], frozenset[str]] = frozenset
+    protocol_of: Callable[[str], Protocol | None] = nobody_knows
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
         self._denied: dict[CallKey, tuple[Refusal, RefusedBy]] = {}
         self._series = Series()
+        self.origins: Callable[[], ArgumentOrigins] | None = None
+        """Returns what finds where arguments come from; ``None`` where no program makes calls."""
+        self.author_saw_any: Callable[[], bool] = bool
+        """Returns whether the author of the program that runs has seen what strangers write."""
         self.parking = Parking(self.journal, self.redactor, self._explained, self.elsewhere)
 
     def forget(self) -> None:
         """Ask anew about what was denied: the user asks for something new."""
         self._denied.clear()
         self._series = Series()
+
+    async def find_origins(self, approval: Approval, attempt: Attempt) -> None:
+        """Find out where the arguments of a call come from, where a rule needs it, or text of strangers is in the run.
+
+        Args:
+            approval: the rule.
+            attempt: the call; ``origins``, ``untrusted`` and ``author_saw`` of it are set.
+        """
+        policy = approval.policy
+        if self.origins is None:
+            return
+        strangers = self.strangers()
+        reads = attempt.reads and (policy is None or policy.reads(attempt.granted.protocol))
+        of_strangers = not reads and (bool(strangers) or self.author_saw_any())
+        if not of_strangers and not (policy is not None and policy.needs_origins):
+            return
+        await self._follow(attempt)
+        if of_strangers:
+            attempt.untrusted = _untrusted(attempt, strangers, policy)
+        else:
+            attempt.author_saw = ()
+
+    async def _follow(self, attempt: Attempt) -> None:
+        """Find the origins of a call's arguments once; none where no program makes calls."""
+        if attempt.origins is None and self.origins is not None:
+            found = await self.origins().of(attempt)
+            attempt.origins, attempt.author_saw = found.origins, found.author_saw
+            attempt.strangers = tuple(sorted({*self.strangers(), *found.author_saw}))
+
+    def let_ask(self, attempt: Attempt) -> None:
+        """Let whoever reads a call later ask where its arguments came from."""
+        if attempt.origins is None and not attempt.is_cut and (origins := self.origins) is not None:
+            asked = attempt.asked()
+            attempt.origins_later = lambda: origins().later(asked)
 
     async def approve(self, approval: Approval, attempt: Attempt) -> CallReply | None:
         """Ask whether to make a call, once for each call; whatever is not a yes is a no.
@@ -157,7 +200,7 @@ class Approving:
         return None
 
     async def _approve_read(self, approval: Approval, attempt: Attempt) -> None:
-        request = _request_about(attempt)
+        request = self._request(attempt)
         if approval.policy is not None:
             judgement = approval.policy.judge(request)
             await self._ask(judgement.answer, request, attempt, judgement=judgement)
@@ -171,7 +214,7 @@ class Approving:
             CallRefused: a rule denies it, or another run of the caller made the same call, with a key of its own.
         """
         if approval.policy is not None:
-            request = replace(_request_about(attempt), decided=True)
+            request = replace(self._request(attempt), decided=True)
             judgement = approval.policy.judge(request)
             attempt.refused_by = "user" if judgement.denied is None else "rule"
             answer = await judgement.answer(request)
@@ -190,7 +233,7 @@ class Approving:
 
     async def _approve_write(self, approval: Approval, attempt: Attempt) -> CallReply | None:
         ordinary = replace(
-            _request_about(attempt),
+            self._request(attempt),
             warnings=attempt.warnings,
             instead_of=tuple(self.broken.instead_of(attempt.tool)),
         )
@@ -223,10 +266,8 @@ class Approving:
                     await self._decide(approval, request, attempt)
                 else:
                     await self._as_decided(approval, request, attempt, decision)
-            except CallRefused as refused:
+            except CallRefused:
                 attempt.refused_by = attempt.refused_by or "nobody"
-                if refused.status == "warned" and AFTER_LOOK in attempt.warnings:
-                    raise _not_approved(f"{refused.message}; {_ALLOW_WARNINGS}") from None
                 raise
             attempt.yes = (
                 parked.number if parked is not None else 0
@@ -309,7 +350,7 @@ class Approving:
         """
         if approval.policy is None:
             return
-        refusal = approval.policy.judge(_request_about(attempt)).denied
+        refusal = approval.policy.judge(self._request(attempt)).denied
         if refusal is not None:
             attempt.refused_by = "rule"
             raise _refused(refusal)
@@ -330,6 +371,8 @@ class Approving:
             raise _not_approved(f"{did}{'' if request.waits else ' before'}, and nobody could be asked about that")
         if verdict == "denied" and instead_of:
             raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
+        if verdict == "denied" and request.of_strangers and approval.approve == "always":
+            raise _not_approved(_not_asked(request))
         if verdict == "denied":
             raise _not_approved("calls with effects are not approved in this run")
         if verdict == "warned":
@@ -389,28 +432,69 @@ class Approving:
         done = tuple(Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments)) for entry in self.writes())
         until = self.until()
         wait_s = None if until is None else max(0.0, until - asyncio.get_running_loop().time())
-        return replace(request, feeds=feeds, done=done, wait_s=wait_s)
+        await self._follow(attempt)
+        origins, strangers = attempt.origins or {}, attempt.strangers
+        return replace(request, feeds=feeds, done=done, wait_s=wait_s, origins=origins, strangers=strangers)
+
+    def _request(self, attempt: Attempt) -> ApprovalRequest:
+        protocol = attempt.granted.protocol
+        return ApprovalRequest(
+            tool=attempt.tool,
+            arguments=attempt.arguments,
+            effect=attempt.effect,
+            description=protocol.description,
+            protocol=protocol,
+            origins=attempt.origins or {},
+            untrusted=attempt.untrusted,
+            author_saw=attempt.author_saw,
+            strangers=attempt.strangers,
+            protocol_of=self.protocol_of,
+        )
 
     def _emit_asked(self, attempt: Attempt, request: ApprovalRequest) -> None:
+        flow = request.data_flow
         asked: ApprovalAsked = {
             **attempt.started(pack(self.redactor.value(attempt.arguments))),
             "warnings": list(request.warnings),
             "instead_of": list(request.instead_of),
             "feeds": [feed.model_dump(mode="json") for feed in request.feeds],
             "wait_s": request.wait_s,
+            "data_flow": {} if flow is None else flow.model_dump(mode="json"),
         }
         self.emit("approval_asked", self.redactor.value(asked))
 
 
-def _request_about(attempt: Attempt) -> ApprovalRequest:
+def _untrusted(attempt: Attempt, strangers: frozenset[str], policy: Policy | None) -> tuple[str, ...]:
+    """Return the targets of a call that have an untrusted origin: one of these tools, or nobody knows which."""
+    from atc.calls.untrusted import BY_WORDS, untrusted_arguments  # most runs call no such tool
+
     protocol = attempt.granted.protocol
-    return ApprovalRequest(
-        tool=attempt.tool,
-        arguments=attempt.arguments,
-        effect=attempt.effect,
-        description=protocol.description,
-        protocol=protocol,
+    return untrusted_arguments(
+        protocol,
+        attempt.origins or {},
+        strangers.__contains__,
+        unknown_counts=bool(strangers),
+        arguments={**dict.fromkeys(attempt.request.unknown), **attempt.arguments},
+        targets=BY_WORDS if policy is None else policy.targets(protocol),
     )
+
+
+def _not_asked(request: ApprovalRequest) -> str:
+    """Say why a call is not made unasked that strangers' text may have had a say in, and what would allow it."""
+    from atc.calls.permissions.facts import Who
+    from atc.calls.permissions.permissions import Permissions, suspicion, to_allow
+
+    rules = Permissions.default()
+    assert request.protocol is not None
+    decision = rules.decide(
+        Who(),
+        request.protocol,
+        request.arguments,
+        request.origins,
+        untrusted=request.untrusted,
+        author_saw=request.author_saw,
+    )
+    return f"{suspicion(request, decision)}, and nobody could be asked about that{to_allow(decision, rules)}"
 
 
 def _not_approved(message: str) -> CallRefused:

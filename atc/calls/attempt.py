@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from atc._host.redaction import Redactor
 from atc._records.events import CallStarted
+from atc._records.origins import CallOrigins, data_flow
 from atc._records.packing import as_text, pack
-from atc._records.records import ArgumentRepair, BodyError, Drift, Feed
+from atc._records.records import ArgumentRepair, BodyError, DataFlow, Drift, Feed
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread, call_key
 from atc.calls.idempotency import SentKey
@@ -19,8 +21,33 @@ from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage, Tool
 
 _VALUES = {"arguments", "original", "value"}
+CUT = "(cut)"
 KEPT_OF_REFUSED = 4_000
 """Characters of a refused call's arguments."""
+
+
+@dataclass(frozen=True)
+class AskedAbout:
+    """A call of whose arguments somebody asks where they came from.
+
+    Attributes:
+        program: the numbers of its stage, and of the program that made it.
+        index, tool, line: of the call.
+        given: the arguments as the program gave them; ``None`` for those that a dry run does not know.
+        sent: as they are sent.
+        repairs: what changed them. ``by_model``: a model did.
+        said: where they come from, as the caller says that made the call without a program; else ``None``.
+    """
+
+    program: tuple[int, int]
+    index: int
+    tool: str
+    line: int
+    given: Mapping[str, Any]
+    sent: Mapping[str, Any]
+    repairs: Sequence[ArgumentRepair]
+    by_model: bool
+    said: CallOrigins | None = None
 
 
 @dataclass
@@ -36,6 +63,8 @@ class Attempt:
         granted: the tool. The stage ``granted`` sets it, with ``effect`` and ``source``.
         key: what the journal knows the call by. The stage ``arguments`` sets it.
         warnings: what is unresolved about the program and the call.
+        origins, untrusted, author_saw, strangers: as of :class:`atc.calls.approval.ApprovalRequest`, where they are
+            needed: the stage ``origins`` sets them. ``origins_later``: finds them for whoever asks then.
         yes: number of the parked call whose yes lets it through; 0: none.
         approved: the call is let through: whatever becomes of it, the caller's other runs are told.
         idempotency: the idempotency key that the call bears; ``None``: none.
@@ -73,6 +102,11 @@ class Attempt:
     repaired_for: RepairedFor = ""
     repaired_by: int = 0
     awaits: list[Feed] = field(default_factory=list)
+    origins: CallOrigins | None = None
+    untrusted: tuple[str, ...] = ()
+    author_saw: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
+    origins_later: Callable[[], CallOrigins] | None = field(default=None, repr=False)
     value: Any = None
     next_page: NextPage = None
     unread: Unread | None = None
@@ -153,9 +187,31 @@ class Attempt:
             self.original = cut_arguments(redactor.value(self.original)) if self.original is not None else None
         return CallReply(error=redactor.text(error.message), status=error.status)
 
+    def _flow(self) -> DataFlow | None:
+        return data_flow(self.origins or {}, self.untrusted, self.author_saw, self.strangers)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it was refused, and its record keeps a part of its arguments alone: nothing else keeps them whole."""
+        return any(each is not None and each.keys() == {CUT} for each in (self.arguments, self.original))
+
+    def asked(self) -> AskedAbout:
+        """Return what its origins are found by."""
+        return AskedAbout(
+            program=(self.stage, self.program),
+            index=self.number,
+            tool=self.tool,
+            line=self.request.line,
+            given={**self.request.arguments, **dict.fromkeys(self.request.unknown)},
+            sent={**self.arguments, **dict.fromkeys(self.request.unknown)},
+            repairs=self.repairs,
+            said=self.request.origins,
+            by_model=bool(self.repaired_for) or any(each.kind == "model" for each in self.repairs),
+        )
+
     def finish(self, reply: CallReply, redactor: Redactor) -> Call:
         """Return the call as the run's result holds it, credentials masked."""
-        return Call(
+        call = Call(
             index=self.number,
             attempt=self.program,
             tool=redactor.text(self.tool),
@@ -181,7 +237,9 @@ class Attempt:
             awaits=tuple(self.awaits),
             repaired_by=self.repaired_by,
             again=0 if self.again is None else self.again.number,
+            data_flow=masked_flow(self._flow(), redactor),
         )
+        return call if self.origins_later is None else call.finding_origins(self.origins_later)
 
 
 def _masked(repair: ArgumentRepair, redactor: Redactor) -> ArgumentRepair:
@@ -190,14 +248,19 @@ def _masked(repair: ArgumentRepair, redactor: Redactor) -> ArgumentRepair:
     return repair.model_copy(update={"path": path, "given": given, "sent": sent, "name": name})
 
 
+def masked_flow(flow: DataFlow | None, redactor: Redactor) -> DataFlow | None:
+    """Return where arguments came from, credentials masked: a key of a response can hold one."""
+    return None if flow is None else DataFlow.model_validate(redactor.value(flow.model_dump(mode="json")))
+
+
 def as_json(call: Call) -> dict[str, Any]:
     """Return a call as JSON values: what :meth:`Call.model_dump` gives, which copies each value in it twice."""
     made = call.model_dump(mode="json", exclude=_VALUES)
-    given = {name: pack(getattr(call, name)) for name in _VALUES}
-    return {name: given[name] if name in given else made[name] for name in Call.model_fields}
+    made |= {name: pack(getattr(call, name)) for name in _VALUES}
+    return {name: made[name] for name in Call.model_fields if name in made}
 
 
 def cut_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a refused call as its record keeps them: a program may be refused any number of times."""
     text = as_text(arguments)
-    return arguments if len(text) <= KEPT_OF_REFUSED else {"(cut)": text[:KEPT_OF_REFUSED]}
+    return arguments if len(text) <= KEPT_OF_REFUSED else {CUT: text[:KEPT_OF_REFUSED]}

@@ -1,7 +1,8 @@
 """The broker: the one door through which every tool call passes. Credentials live here.
 
-granted → arguments → turn → replay → limits → plan → approval → begin → send → response → outcome. That is the list
-:attr:`Broker.stages`. One :class:`~atc.calls.attempt.Attempt` passes it, and the first reply of a stage ends the call.
+granted → arguments → turn → replay → limits → origins → plan → approval → begin → send → response → outcome. That is
+the list :attr:`Broker.stages`. One :class:`~atc.calls.attempt.Attempt` passes it, and the first reply of a stage ends
+the call.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from atc import wording
 from atc._host.redaction import Redactor
 from atc._records.events import Emit
+from atc._records.origins import CallOrigins
 from atc._records.packing import pack
 from atc._records.records import Feed, Replacement, SameCall
 from atc.calls.approval import Approval
-from atc.calls.approving import AFTER_LOOK, Approving
+from atc.calls.approving import Approving
 from atc.calls.argument_repairs import STATED, ArgumentRepairs, Repairer
 from atc.calls.at_most_once import refuse_repetition, same_call, still_in_doubt
 from atc.calls.attempt import Attempt, as_json
@@ -35,12 +38,14 @@ from atc.calls.responses import Responses, refuse_too_many
 from atc.calls.sending import CallPolicy, Sender, check_schemas, plan, plan_unknown, refuse_effect
 from atc.errors import CallRefused, ToolError
 from atc.result import Call, Effect
+from atc.schemas.protocol import Protocol as ToolProtocol
 from atc.schemas.protocol import SourceKey
 from atc.schemas.repair import RULES
 from atc.tools.tool import Tool, Toolset
 
 if TYPE_CHECKING:
     from atc.calls.applying import Applying
+    from atc.calls.argument_origins import ArgumentOrigins
 
 __all__ = ["Broker", "CallPolicy", "Stage", "check_schemas"]
 
@@ -76,8 +81,6 @@ class Broker:
         calls: every call of the run that has ended, in order.
         made: calls that were let through to approval; :attr:`CallPolicy.max_calls` bounds it.
         warnings: by tool, what the check warned about in the program that runs and its calls depend on.
-        known_writes: once a program has looked at values: the tools that the one which runs calls as a program did
-            before. A call of another one with effects has a warning of its own. ``None``: no program has looked.
         bans: tools that broke, and what may be called in their place.
         past_the_end: calls by which ``all_pages`` found that no page is left: they failed, and nothing is wrong.
         until: the event loop's time at which the run's own time is used up; ``None``: never.
@@ -103,7 +106,6 @@ class Broker:
     reuse_s: float = 0.0
     reusable: Toolset = field(default_factory=Toolset)
     warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    known_writes: frozenset[str] | None = None
     rules: frozenset[str] = RULES
     dry_run: bool = False
     host_time: HostTime = field(default_factory=HostTime)
@@ -137,6 +139,8 @@ class Broker:
             until=lambda: self.until,
             elsewhere=self.elsewhere,
             applying=self.applying,
+            strangers=self.strangers,
+            protocol_of=self._protocol_of,
         )
         self._sender = Sender(
             clock=self.clock,
@@ -153,6 +157,7 @@ class Broker:
             self._turn,
             self._replay,
             self._limits,
+            self._origins,
             self._plan,
             self._approval,
             self._begin,
@@ -161,6 +166,11 @@ class Broker:
             self._outcome,
         ]
         self._numbers = self.journal.last
+        self.earlier_calls: Sequence[CallEntry] = ()
+        """The calls of another run whose values this one's calls have: of a run that is undone."""
+        self._called: set[tuple[str, SourceKey | None]] = set()
+        self._counted = 0
+        self._marked: dict[str, tuple[ToolProtocol | None, bool]] = {}
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
         self.broken_tools.rename(self.journal)
@@ -169,6 +179,37 @@ class Broker:
         """Say which tools there are, granted or not: the journal may know them by other names, or others than these."""
         self.all_tools = tools
         self.broken_tools.rename(self.journal)
+
+    def follow(self, origins: Callable[[], ArgumentOrigins], author_saw_any: Callable[[], bool] = bool) -> None:
+        """Say who finds where the arguments of calls come from, and whether their author has seen what strangers write.
+
+        Nobody is asked for the first but where it is needed.
+        """
+        self._approving.origins, self._approving.author_saw_any = origins, author_saw_any
+
+    def is_untrusted(self, tool: str) -> bool:
+        """Return whether strangers write what a tool returns: the permissions say so, or its source does, or did before
+        in this run."""
+        known = self._protocol_of(tool)
+        if tool not in self._marked or self._marked[tool][0] is not known:
+            protocol = ToolProtocol.model_construct(name=tool) if known is None else known
+            policy = self.approval.policy
+            marked = bool(protocol.untrusted) if policy is None else policy.is_untrusted(protocol)
+            self._marked[tool] = known, marked or self._marked.get(tool, (None, False))[1]
+        return self._marked[tool][1]
+
+    def _protocol_of(self, tool: str) -> ToolProtocol | None:
+        known = self.tools.get(tool) or (None if self.all_tools is None else self.all_tools.get(tool))
+        return None if known is None else known.protocol
+
+    def strangers(self) -> frozenset[str]:
+        """Return the tools whose text strangers write, of those that the run has called, in earlier tasks too."""
+        entries = self.journal.entries
+        new = (*islice(entries.values(), self._counted, None), *self.earlier_calls)
+        self._counted = len(entries)
+        self._called.update((entry.tool, entry.key.source) for entry in new)
+        names = ((tool, self.name_now(tool, source) or tool) for tool, source in self._called)  # programs write either
+        return frozenset(name for both in names if any(map(self.is_untrusted, both)) for name in both)
 
     def source_of(self, tool: str) -> SourceKey | None:
         """Return what a tool is known by at its source; ``None`` where that is unknown, or not its own alone."""
@@ -226,7 +267,13 @@ class Broker:
         self._approving.parking.begin_program()
         self.warnings = warnings or {}
 
-    def begin_stage(self, *, new_request: bool = False, inputs: Mapping[str, Any] | None = None) -> None:
+    def begin_stage(
+        self,
+        *,
+        new_request: bool = False,
+        inputs: Mapping[str, Any] | None = None,
+        origins: CallOrigins | None = None,
+    ) -> None:
         """Commit what the last program did, which succeeded, and begin the next stage (:mod:`atc.calls.journal`).
 
         Programs of the next stage are no revisions of it. Its reads are not replayed; its writes are neither demanded
@@ -235,26 +282,29 @@ class Broker:
         Args:
             new_request: the user asks for something new, so a write may equal one of an earlier stage.
             inputs: values of earlier stages, for the programs of this one; JSON values and bytes.
+            origins: where they came from, as far as that was found.
 
         Raises:
             ValueError: an input is neither a JSON value nor bytes.
             JournalError: it cannot be written down; the stage before goes on.
         """
-        self.journal.begin_stage(new_request=new_request, inputs=inputs)
+        self.journal.begin_stage(new_request=new_request, inputs=inputs, origins=origins)
         self.warnings = {}
         new_request = self.journal.new_request  # false where it was begun before (Journal.begin_again)
         if new_request:
             self._approving.forget()  # what was denied was denied for another request
         self._emit_stage(new_request)
 
-    def begin_request(self, *, answered: bool, inputs: Mapping[str, Any], calls: int = 0) -> None:
+    def begin_request(
+        self, *, answered: bool, inputs: Mapping[str, Any], calls: int = 0, origins: CallOrigins | None = None
+    ) -> None:
         """Begin the next task of a conversation (:meth:`Journal.begin_request`), whose last call was number ``calls``.
 
         Raises:
             ValueError: an input is neither a JSON value nor bytes.
             JournalError: it cannot be written down.
         """
-        self.journal.begin_request(answered=answered, inputs=inputs)
+        self.journal.begin_request(answered=answered, inputs=inputs, origins=origins)
         self._numbers = max(self._numbers, calls)
         self._emit_stage(True)
 
@@ -385,10 +435,14 @@ class Broker:
             raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
         self.made += 1
 
+    async def _origins(self, attempt: Attempt) -> None:
+        """Find out where the arguments come from, where a rule needs it, or text of strangers is in the run."""
+        await self._approving.find_origins(self.approval, attempt)
+
     async def _plan(self, attempt: Attempt) -> CallReply | None:
         """Plan a call of a dry run that has effects, or one that rests on a call that was not made."""
         self._approving.parking.refuse_ended()
-        attempt.warnings = self._warnings(attempt.tool)
+        attempt.warnings = self.warnings.get(attempt.tool, ())
         if attempt.request.unknown:
             reply = plan_unknown(attempt, self.calls, may_plan=self.holds_back)
         elif attempt.reads or not self.dry_run:
@@ -504,12 +558,6 @@ class Broker:
         rule = attempt.granted.key_rule
         return None if rule is None else new_key(rule, digest_of(attempt.granted), time.time())
 
-    def _warnings(self, tool: str) -> tuple[str, ...]:
-        """Return what is unresolved about the program of a call of this tool, and about the call itself."""
-        seen = self.known_writes is None or tool in self.known_writes
-        found = self.warnings.get(tool, ())
-        return found if seen else (*found, AFTER_LOOK)
-
     def _earlier_read(self, attempt: Attempt) -> CallEntry | None:
         """Return the read of an earlier task that answers this call. A page of several is read anew, with the rest."""
         if self.reuse_s <= 0 or attempt.request.page or not attempt.reads:
@@ -583,6 +631,7 @@ class Broker:
             attempt.reply = attempt.fail(attempt.error, self.redactor)
             if self.applying is not None and self.applying.ends(attempt.error):
                 attempt.reply = replace(attempt.reply, ends=True)
+        self._approving.let_ask(attempt)
         call = attempt.finish(attempt.reply, self.redactor)
         self.calls.append(call)
         self.emit("call_ended", as_json(call))

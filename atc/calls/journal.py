@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from atc import wording
+from atc._records.origins import CallOrigins
 from atc._records.records import Replacement
 from atc.calls.entry import (
     CallEntry,
@@ -99,7 +100,8 @@ class Journal:
     Attributes:
         attempt: number of the program that runs, from 0; -1 before the first.
         stage: number of the current stage, from 0.
-        inputs: what was handed to the current stage: values of earlier ones, by name.
+        inputs: what was handed to the current stage: values of earlier ones, by name. ``input_origins``: where they
+            came from, as far as that was found.
         new_request: whether the current stage may do again what earlier stages did.
         task_inputs: what was handed to the current task of a conversation; ``first_stage``: that of this task.
         request: number of the current task of a conversation, from 0. ``before``: the last call of the task before.
@@ -121,12 +123,14 @@ class Journal:
         self.attempt = -1
         self.stage = 0
         self.inputs: dict[str, Any] = {}
+        self.input_origins: CallOrigins = {}
         self.new_request = False
         self.request = self.before = 0
         self.banned: dict[str, tuple[Replacement, ...]] = {}
         self.ban_sources: dict[str, tuple[SourceKey | None, SourceKey | None]] = {}
         self.kept = False
         self.task_inputs: dict[str, Any] = {}
+        self._task_origins: CallOrigins = {}
         self.first_stage = 0
         self._tools = KnownTools()
         self._acted: dict[CallKey, CallEntry] = {}  # the first call with effects of each tool
@@ -180,7 +184,13 @@ class Journal:
                 where = "in memory" if self._file is None else self._file.name
                 raise JournalError(f"the journal {where} lacks call {number}, which was {was}: {WHAT_NOW}")
 
-    def begin_stage(self, *, new_request: bool = False, inputs: Mapping[str, Any] | None = None) -> None:
+    def begin_stage(
+        self,
+        *,
+        new_request: bool = False,
+        inputs: Mapping[str, Any] | None = None,
+        origins: CallOrigins | None = None,
+    ) -> None:
         """End the stage, whose last program succeeded, and begin the next one. On disk before this returns.
 
         Call it only after a success: it commits every write that the last program of this process made or was answered
@@ -189,6 +199,7 @@ class Journal:
         Args:
             new_request: the user asks for something new, so a write may equal one of an earlier stage.
             inputs: values of earlier stages, for the programs of this one. They are written as they are.
+            origins: where they came from, as far as that was found.
 
         Raises:
             ValueError: an input is neither a JSON value nor bytes.
@@ -198,17 +209,20 @@ class Journal:
         repeated = new_request and self._repeated > 0
         new_request = new_request and not repeated
         commits = {entry.number: entry for entry in self.entries.values() if self._is_of_last_program(entry)}
-        begins = StageBegins(self.stage + 1, list(commits), new_request, values)
+        begins = StageBegins(self.stage + 1, list(commits), new_request, values, origins=origins or {})
         self._append(stage_record(begins), sync=True)
         self._repeated -= repeated
-        self._begin_stage(commits, new_request, values)
+        self._begin_stage(commits, begins)
 
-    def begin_request(self, *, answered: bool, inputs: Mapping[str, Any] | None = None) -> None:
+    def begin_request(
+        self, *, answered: bool, inputs: Mapping[str, Any] | None = None, origins: CallOrigins | None = None
+    ) -> None:
         """Begin the next task of a conversation, in a stage of its own. On disk before this returns.
 
         Args:
             answered: whether the task before it was answered. What it did stands in no call's way then.
             inputs: values of earlier tasks, for the programs of this one. They are written as they are.
+            origins: where they came from, as far as that was found.
 
         Raises:
             ValueError: an input is neither a JSON value nor bytes.
@@ -216,9 +230,11 @@ class Journal:
         """
         values = to_json_value(dict(inputs or {}))
         commits = {e.number: e for e in self.entries.values() if answered and self._is_of_last_program(e)}
-        begins = StageBegins(self.stage + 1, list(commits), True, values, self.request + 1, answered)
+        begins = StageBegins(
+            self.stage + 1, list(commits), True, values, self.request + 1, answered, origins=origins or {}
+        )
         self._append(stage_record(begins), sync=True)
-        self._begin_request(commits, answered, values)
+        self._begin_request(commits, begins)
 
     def reusable(self, key: CallKey, seconds: float) -> tuple[CallEntry, float] | None:
         """Return the same read of an earlier task, at most so many seconds old, and its age; ``None`` without one.
@@ -373,6 +389,7 @@ class Journal:
         new one when it is begun again: what was done for it is refused.
         """
         self.new_request, self.inputs, self._repeated = False, self.task_inputs, self._requests
+        self.input_origins = self._task_origins
         self._starts.begin_again()
 
     def start_of(self, program: str) -> ProgramStart:
@@ -673,18 +690,19 @@ class Journal:
 
     # -- conversations -------------------------------------------------------------------------------------------------
 
-    def _begin_request(self, commits: dict[int, CallEntry], answered: bool, inputs: dict[str, Any]) -> None:
+    def _begin_request(self, commits: dict[int, CallEntry], begins: StageBegins) -> None:
         done = [entry for recorded in self._successes.values() for entry in recorded if entry.number not in commits]
-        if answered:
+        if begins.answered:
             self._left = {}
         else:
             self._left = self._left | self._committed
         self._left |= {entry.key: entry for entry in done if entry.effect is not Effect.READ}
         self._reads.end_task(self.entries)
         self.reads_again = ReadsAgain()  # what a task before had read when it waited is nothing to this one
-        self._begin_stage({}, False, inputs)
+        self._begin_stage({}, begins._replace(new_request=False))
         self._successes, self._committed = {}, {}
-        self.task_inputs, self._requests, self._repeated = inputs, 0, 0
+        self.task_inputs, self._task_origins = begins.inputs, begins.origins
+        self._requests = self._repeated = 0
         self.first_stage = self.stage
         self.request, self.before = self.request + 1, max(self.entries, default=0)
 
@@ -710,9 +728,10 @@ class Journal:
         self._met.clear()
         self._taken_up.clear()
 
-    def _begin_stage(self, commits: dict[int, CallEntry], new_request: bool, inputs: dict[str, Any]) -> None:
-        self.stage, self.inputs, self.new_request = self.stage + 1, inputs, new_request
-        self._requests += new_request
+    def _begin_stage(self, commits: dict[int, CallEntry], begins: StageBegins) -> None:
+        self.stage, self.inputs, self.new_request = self.stage + 1, begins.inputs, begins.new_request
+        self.input_origins = begins.origins
+        self._requests += begins.new_request
         for entry in commits.values():
             self._committed.setdefault(entry.key, entry)
         left = {
@@ -821,11 +840,11 @@ class Journal:
         if any(e.effect is Effect.READ or e not in self._successes.get(e.key, ()) for e in commits.values()):
             raise ValueError("it commits what was not done")
         if begins.request is None:
-            self._begin_stage(commits, begins.new_request, begins.inputs)
+            self._begin_stage(commits, begins)
             return
         if begins.request != self.request + 1:
             raise ValueError(f"not the task after {self.request}")
-        self._begin_request(commits, begins.answered, begins.inputs)
+        self._begin_request(commits, begins)
 
     def _settle(self) -> None:
         """Decide whether calls that were begun and not marked as sent were made. Marks hold until the next start."""

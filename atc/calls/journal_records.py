@@ -24,10 +24,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, get_args
 
+from atc._records.origins import CallOrigins, data_flow
 from atc._records.packing import pack, unpack
-from atc._records.records import Replacement
+from atc._records.records import DataFlow, Replacement
 from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread
 from atc.calls.idempotency import read_key
 from atc.errors import JournalError
@@ -245,6 +247,7 @@ class StageBegins(NamedTuple):
         inputs: values of earlier stages, by name.
         request: number of the task of a conversation that begins with it; ``None`` if none does.
         answered: whether the task before was answered.
+        origins: where the inputs came from, as far as that was found.
     """
 
     stage: int
@@ -253,6 +256,7 @@ class StageBegins(NamedTuple):
     inputs: dict[str, Any]
     request: int | None = None
     answered: bool = False
+    origins: CallOrigins = MappingProxyType({})
 
 
 def stage_record(begins: StageBegins) -> Record:
@@ -260,6 +264,10 @@ def stage_record(begins: StageBegins) -> Record:
     record = begins._asdict() | {"inputs": pack(begins.inputs)}
     if begins.request is None:
         del record["request"], record["answered"]
+    flow = data_flow(begins.origins)
+    record["origins"] = {} if flow is None or flow.left_out else flow.model_dump(mode="json")["origins"]
+    if not record["origins"]:
+        del record["origins"]
     return record
 
 
@@ -272,13 +280,23 @@ def read_stage(record: Record) -> StageBegins:
     commits, new_request, inputs = record["commits"], record["new_request"], unpack(record["inputs"])
     if type(record["stage"]) is not int or type(new_request) is not bool or not isinstance(inputs, dict):
         raise ValueError("not the beginning of a stage")
-    begins = StageBegins(record["stage"], commits, new_request, inputs)
+    begins = StageBegins(record["stage"], commits, new_request, inputs, origins=_read_origins(record))
     if "request" not in record:
         return begins
     request, answered = record["request"], record["answered"]
     if type(request) is not int or type(answered) is not bool or not new_request:
         raise ValueError("not the beginning of a task")
     return begins._replace(request=request, answered=answered)
+
+
+def _read_origins(record: Record) -> CallOrigins:
+    """Return where the inputs of a stage came from; empty where its record does not say it.
+
+    Raises:
+        ValueError: it says something else.
+    """
+    read = DataFlow.model_validate_json(json.dumps({"origins": record.get("origins", {})}))
+    return {name: frozenset(of) for name, of in read.origins.items()}
 
 
 Sources = tuple[SourceKey | None, SourceKey | None]

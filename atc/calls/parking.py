@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from atc import wording
 from atc._host.redaction import Redactor
+from atc._records.origins import is_within
 from atc._records.packing import as_text
 from atc._records.records import ChangedRead, PendingCall
 from atc.calls.approval import ApprovalRequest
-from atc.calls.attempt import Attempt
+from atc.calls.attempt import Attempt, masked_flow
 from atc.calls.contract import CallReply
 from atc.calls.entry import CallKey
 from atc.calls.journal import Journal
@@ -78,7 +79,8 @@ class Parking:
 
         Args:
             known: the parked call that equals it, if there is one.
-            request: about the call. A yes is none to what it did not show: a warning, a repeat, another tool's place.
+            request: about the call. A yes is none to what it did not show: a warning, a repeat, another tool's place,
+                an origin of an argument.
             attempt: the call.
         """
         if known is None or known.decision is None or not known.decision.holds:
@@ -88,6 +90,8 @@ class Parking:
         again = request.is_repeat and not _was_settled(request)
         is_odd = again or request.instead_of or not {*_told(request)} <= {*known.shown.warnings}
         if known.decision.signature and not self._was_shown(known, attempt):
+            return None
+        if not is_within(masked_flow(request.data_flow, self.redactor), known.shown.data_flow):
             return None
         if is_odd or self._changed_since(known) or not self._is_good(known, attempt):
             return None
@@ -124,6 +128,7 @@ class Parking:
                 feeds=request.feeds,
                 warnings=tuple(map(self.redactor.text, _told(request))),
                 changed=tuple(self.journal.reads_again.changes if known is None else self._changed_since(known)),
+                data_flow=masked_flow(request.data_flow, self.redactor),
                 same_as=same_as,
                 until=now + WAITS_S,
             )
@@ -145,7 +150,8 @@ class Parking:
     def _goes_on(self, known: ParkedCall, request: ApprovalRequest, attempt: Attempt) -> bool:
         if known.decision is not None:
             return self.decision(known, request, attempt) is not None
-        return self._is_good(known, attempt) and not self._changed_since(known)
+        is_shown = is_within(masked_flow(request.data_flow, self.redactor), known.shown.data_flow)
+        return is_shown and self._is_good(known, attempt) and not self._changed_since(known)
 
     def _changed_since(self, known: ParkedCall) -> Sequence[ChangedRead]:
         return self.journal.reads_again.changed_since(known.round)

@@ -52,11 +52,13 @@ class About:
 
     Attributes:
         origins: by argument, which part of it comes from where; an empty text stands for all of it.
+        careful: what to look at before a yes, a sentence each; it stands before the arguments.
         done: the calls with effects that are done already.
         wait_s: seconds until nobody waits any more.
     """
 
     origins: Origins = field(default_factory=dict)
+    careful: Sequence[str] = ()
     done: Sequence[str] = ()
     wait_s: float | None = None
 
@@ -105,7 +107,7 @@ async def choose(
         whole = False
         while True:
             lines, cut = _lines(arguments, whole, about.origins)
-            lines += _warned(warnings)
+            lines = [*_warned(about.careful, "careful"), *lines, *_warned(warnings)]
             lines += _done(about.done)
             if about.wait_s is not None:
                 lines.append(f"the run waits {about.wait_s:,.0f} s for you; then it ends")
@@ -232,11 +234,11 @@ def _name(name: str, limit: int) -> Abridged:
     return Abridged(visible(name), False) if ordinary else abridged(name, limit)
 
 
-def _warned(warnings: Sequence[str]) -> list[str]:
+def _warned(warnings: Sequence[str], word: str = "warning") -> list[str]:
     """The warnings, each on lines of its own."""
     lines = []
     for warning in warnings[:MOST_WARNINGS]:
-        lines += ["warning:", *(_GUTTER + piece for piece in _pieces(visible(_cut(warning, SHOWN_OF_WARNING))))]
+        lines += [f"{word}:", *(_GUTTER + piece for piece in _pieces(visible(_cut(warning, SHOWN_OF_WARNING))))]
     left = len(warnings) - MOST_WARNINGS
     return [*lines, f"… and {left} more warnings"] if left > 0 else lines
 

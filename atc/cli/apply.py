@@ -20,6 +20,7 @@ from atc.settings import Settings
 from atc.traces.stores import open_store
 from atc.traces.stores.base import StoredRun
 from atc.wording import applied, plans
+from atc.wording.origins import careful_of_plan
 
 
 @guarded
@@ -72,7 +73,10 @@ def apply(
         applied.to_apply(writes, planned.goes_on),
         {name: call.arguments | plans.unknown_arguments(call) for name, call in calls.items()},
         [*_warnings(planned)],
-        question.About({name: [*_origins(call)] for name, call in calls.items()}),
+        question.About(
+            origins={name: [*_origins(call)] for name, call in calls.items()},
+            careful=careful_of_plan(planned.found.planned),
+        ),
     )
     if asyncio.run(asked) is not True:
         raise typer.Exit(DENIED)
@@ -101,7 +105,7 @@ def _source_of(stored: StoredRun, started: dict[str, Any], tools: list[str] | No
 
 def _origins(call: Any) -> Iterator[tuple[str, str]]:
     """Yield what feeds the arguments of a planned call, each with its name or the part of it."""
-    for name, sources in plans.origins(call.feeds, call.arguments).items():
+    for name, sources in plans.origins(call.feeds, call.arguments, call.data_flow).items():
         yield from ((part or name, text) for part, text in sources)
 
 

@@ -25,6 +25,7 @@ from atc.settings import Settings
 from atc.traces.index import RunIndex
 from atc.traces.stores import open_store
 from atc.wording import plans
+from atc.wording.origins import careful, untrusted_first
 
 MAX_KEY_FILE = 1_000
 """Bytes of a file with a key."""
@@ -154,9 +155,14 @@ def read_key(path: Path) -> str:
 
 async def _asked(call: PendingCall, run: WaitingRun) -> bool | None:
     heading = f"allow {question.visible_name(call.tool)}? effect: {call.effect}"
-    about = question.About(plans.origins(call.feeds, call.arguments), [wording.call(each) for each in run.done])
+    arguments = untrusted_first(call.arguments, call.data_flow)
+    about = question.About(
+        origins=plans.origins(call.feeds, arguments, call.data_flow),
+        careful=careful(call.data_flow),
+        done=[wording.call(each) for each in run.done],
+    )
     changed = [plans.read_again(each) for each in call.changed] + ([plans.waits_in(call.same_as)] * bool(call.same_as))
-    return await question.ask(heading, call.arguments, [*call.warnings, *changed], about)
+    return await question.ask(heading, arguments, [*call.warnings, *changed], about)
 
 
 def _as_json(run: WaitingRun) -> dict[str, object]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,12 +16,17 @@ from rich.table import Table
 from rich.text import Text
 
 from atc._host.invisible import visible
-from atc.calls.permissions import Decision, Permissions, Rule, Who
+from atc._records.origins import Origins
+from atc._records.records import DataFlow
+from atc.calls.permissions import Decision, Permissions, Rule, Who, origins
 from atc.calls.permissions.agent_permissions import permissions_file, permissions_named, user_path
 from atc.calls.permissions.audit import AuditRecord, Verdict, read_audit
 from atc.calls.permissions.conditions import shown
+from atc.calls.permissions.lines import quoted
 from atc.calls.permissions.patterns import may_name, surely_names
-from atc.calls.permissions.permissions import decided_by, quoted
+from atc.calls.permissions.permissions import decided_by
+from atc.calls.permissions.strangers import SERVER, is_server
+from atc.calls.untrusted import untrusted_arguments
 from atc.cli import options
 from atc.cli.console import DENIED, clean, err, guarded, out, print_json, print_table, short
 from atc.errors import UsageError
@@ -27,6 +34,7 @@ from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset
+from atc.wording.origins import careful
 from atc.wording.sketches import known_tool
 
 app = typer.Typer(help="See which calls are made unasked, which need a yes, and which are denied.")
@@ -35,6 +43,15 @@ File = Annotated[Path | None, typer.Argument(help="The permissions file; by defa
 Principal = Annotated[str, typer.Option(help="Who calls: `local` (you, and clients over pipes), or a token's owner.")]
 ClientName = Annotated[str, typer.Option("--client", help="Name that a client gives itself.")]
 ReadOnly = Annotated[bool | None, typer.Option("--read-only", help="As if only reads were made.")]
+From = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from",
+        metavar="<arg>=<origin>",
+        help="Where an argument comes from: `task`, `literal`, `author`, `unknown`, `tool:NAME.path`, or what chose "
+        "it, `via tool:NAME.path`. May be given several times.",
+    ),
+]
 PermissionsFile = Annotated[
     Path | None,
     typer.Option("--permissions", metavar="<file>", help="The permissions file; by default the one of `atc run`."),
@@ -61,13 +78,15 @@ def check(
     opened = _tools(tools, only)
     rows = [_row(permissions, who, tool) for tool in permissions.graded(opened).values()]
     unused = _unused(permissions, opened) if opened else []
+    named_in_vain = list(_named_in_vain(permissions, opened)) if opened else []
     if as_json:
         rules = [
             {"rule": rule.number, "verdict": rule.verdict, "tools": rule.tools.texts} for rule in permissions.rules
         ]
         about: dict[str, Any] = {"file": permissions.path, "read_only": permissions.read_only, "rules": rules}
         about["approvers"] = [*permissions.approvers.keys]
-        print_json({**about, "tools": rows, "rules_that_fit_no_tool": unused})
+        about |= {"untrusted": permissions.strangers.untrusted, "after_untrusted": permissions.strangers.after}
+        print_json({**about, "tools": rows, "rules_that_fit_no_tool": unused, "named_in_vain": named_in_vain})
         return
     mode = ", read-only" if permissions.read_only else ""
     out.print(
@@ -77,18 +96,18 @@ def check(
         names = ", ".join(map(visible, permissions.approvers.keys))
         out.print(f"calls that need a yes wait for one of the approvers: {names}", markup=False)
     if rows:
-        again = ["sent again?"] if any(row["sent_again"] for row in rows) else []
-        table = Table("tool", "effect", "unasked?", "by", "but", *again, box=None, header_style="bold")
+        more = {"sent_again": "sent again?", "untrusted": "untrusted by"}
+        more = {key: title for key, title in more.items() if any(row[key] for row in rows)}
+        table = Table("tool", "effect", "unasked?", "by", "but", *more.values(), box=None, header_style="bold")
         for row in rows:
             cells = [row["tool"], row["effect"], row["verdict"], row["by"], "; ".join(row["but"])]
-            cells += [row["sent_again"]] if again else []
+            cells += [row[key] for key in more]
             table.add_row(*(Text(visible(cell)) for cell in cells))
         print_table(table)
     for number in unused:
         out.print(f"rule {number} fits none of these tools", markup=False)
-    for said in permissions.tools if opened else ():
-        if not any(surely_names(said.tools, each) for each in opened.protocols):
-            out.print(f"[tools.{clean(said.tools.texts[0])}] names none of these tools", markup=False)
+    for what in named_in_vain:
+        out.print(f"{clean(what)} names none of these tools", markup=False)
 
 
 @app.command()
@@ -104,6 +123,7 @@ def explain(
     principal: Principal = "local",
     client: ClientName = "",
     read_only: ReadOnly = None,
+    origin: From = None,
     as_json: options.Json = False,
 ) -> None:
     """Say what would happen to one call, which rule decides, and which line would allow it.
@@ -111,13 +131,20 @@ def explain(
     Exit codes: 0 allowed or asked about, 2 wrong use, 4 denied.
     """
     loaded = _opened(permissions, read_only)
-    protocol = _protocol(tool, effect, _tools(tools, None))
-    decision = loaded.decide(Who(principal, client), protocol, _arguments(arguments or []))
+    known = _tools(tools, None)
+    protocol = _protocol(tool, effect, known)
+    who, call = Who(principal, client), CallFrom(loaded, protocol, _arguments(arguments or []), origin or [], known)
+    decision = call.decision(who)
+    depends = [] if origin else call.depends(who)
     if as_json:
-        print_json(_explained(decision))
+        print_json(_explained(decision, call.untrusted, depends))
     else:
-        waits = ", and it waits for a yes (`atc approvals`)" if decision.parks else ""
-        out.print(f"{decision.verdict}: {_why(decision)}, effect {decision.effect.value}{waits}", markup=False)
+        out.print(f"{decision.asks}: {_why(decision)}, effect {decision.effect.value}{_waits(decision)}", markup=False)
+        for path in call.untrusted:
+            out.print(f"an untrusted tool may have chosen {clean(path)}", markup=False)
+        if depends:
+            what = clean(", ".join(depends))
+            out.print(f"it depends on where its arguments come from ({what}): say that with --from", markup=False)
         if decision.line:
             out.print(f"this would allow it unasked:\n{clean(decision.line)}", markup=False)
     if decision.verdict == "deny":
@@ -187,7 +214,8 @@ def _arguments(pairs: list[str]) -> dict[str, Any]:
 
 def _row(permissions: Permissions, who: Who, tool: Tool) -> dict[str, Any]:
     protocol = tool.protocol
-    decision = permissions.decide(who, protocol, {})
+    unsaid = [rule for rule in permissions.rules if not rule.origins]  # these speak of arguments, and none is given
+    decision = replace(permissions, rules=tuple(unsaid)).decide(who, protocol, {})
     return {
         "tool": protocol.name,
         "effect": decision.effect.value,
@@ -195,6 +223,7 @@ def _row(permissions: Permissions, who: Who, tool: Tool) -> dict[str, Any]:
         "by": decided_by(decision),
         "but": [_but(rule) for rule in permissions.conditional(who, protocol) if _matters(rule, decision)],
         "sent_again": _sent_again(tool),
+        "untrusted": permissions.strangers.marks(protocol),
     }
 
 
@@ -219,7 +248,8 @@ def _matters(rule: Rule, decision: Decision) -> bool:
 
 def _but(rule: Rule) -> str:
     verdict = f"{rule.verdict}, waits" if rule.waits else rule.verdict
-    return f"rule {rule.number}: {verdict} where {' and '.join(map(shown, rule.conditions))}"
+    conditions = [*map(shown, rule.conditions), *map(origins.shown, rule.origins)]
+    return f"rule {rule.number}: {verdict} where {' and '.join(conditions)}"
 
 
 def _unused(permissions: Permissions, tools: Toolset) -> list[int]:
@@ -228,14 +258,124 @@ def _unused(permissions: Permissions, tools: Toolset) -> list[int]:
     return [rule.number for rule in permissions.rules if not any(may_name(rule.tools, each) for each in protocols)]
 
 
+def _named_in_vain(permissions: Permissions, tools: Toolset) -> Iterator[str]:
+    """Yield what names none of the tools: tables, untrusted tools, trusted servers, origins in rules."""
+    protocols, said = tools.protocols, permissions.strangers
+    for table in permissions.tools:
+        if not any(surely_names(table.tools, each) for each in protocols):
+            yield f"[tools.{table.tools.texts[0]}]"
+    for text in said.untrusted:
+        if not any(map(replace(said, untrusted=(text,), trusted=()).is_named, protocols)):
+            yield f"untrusted: {text}"
+    for name in said.trusted:
+        if not any(is_server(each, (name,)) for each in protocols):
+            yield f"trusted: {SERVER}{name}"
+    for rule in permissions.rules:
+        for pattern in (each for condition in rule.origins for each in condition.patterns.tools):
+            if not any(may_name(pattern.tools, each) for each in protocols):
+                yield f"rule {rule.number}: {origins.TOOL}{pattern.tools.texts[0]}"
+
+
 def _why(decision: Decision) -> str:
     return decided_by(decision).replace("_", "-")
 
 
-def _explained(decision: Decision) -> dict[str, Any]:
+def _waits(decision: Decision) -> str:
+    return ", and it waits for a yes (`atc approvals`)" if decision.parks else ""
+
+
+def _explained(decision: Decision, untrusted: Sequence[str], depends: list[str]) -> dict[str, Any]:
     rule = decision.rule.number if decision.rule is not None else None
-    told = {"verdict": decision.verdict, "why": decision.why, "rule": rule, "waits": decision.parks}
-    return {**told, "effect": decision.effect.value, "line": decision.line}
+    told: dict[str, Any] = {"verdict": decision.asks, "why": decision.why, "rule": rule, "waits": decision.parks}
+    return {
+        **told,
+        "untrusted": untrusted,
+        "depends_on_origins": depends,
+        "effect": decision.effect.value,
+        "line": decision.line,
+    }
+
+
+class CallFrom:
+    """Holds a call that is asked about, with where its arguments are said to come from.
+
+    Args:
+        permissions: of the user.
+        protocol: of the tool.
+        arguments: of the call; one of which an origin alone is said is given, too.
+        said: ``ARG=ORIGIN``, of which several may speak of one argument.
+        tools: that are known.
+    """
+
+    def __init__(
+        self, permissions: Permissions, protocol: Protocol, arguments: dict[str, Any], said: list[str], tools: Toolset
+    ) -> None:
+        self._permissions, self._protocol, self._arguments = permissions, protocol, arguments
+        self._protocols = {name: tool.protocol for name, tool in tools.items()}
+        self._origins: dict[str, Origins] = {}
+        for text in said:
+            path, sign, origin = text.partition("=")
+            if not (sign and all(path.split("."))):
+                raise UsageError(f"{text!r} is no ARG=ORIGIN, such as to=tool:read_mail.sender")
+            try:
+                found = {origins.origin_of(origin)}
+            except ValueError as error:
+                raise UsageError(f"--from {path}: {error}") from None
+            steps = path.split(".")
+            for number in range(1, len(steps) + 1):  # the whole has what its parts have
+                part = ".".join(steps[:number])
+                self._origins[part] = self._origins.get(part, frozenset()) | found
+            _fill(arguments, steps)
+        self.untrusted = self._untrusted() if said else ()
+
+    def decision(self, who: Who) -> Decision:
+        """Return what the permissions say of the call."""
+        return self._permissions.decide(
+            who,
+            self._protocol,
+            self._arguments,
+            self._origins,
+            untrusted=self.untrusted,
+            protocol_of=self._protocols.get,
+        )
+
+    def depends(self, who: Who) -> list[str]:
+        """Return what makes it depend on where the arguments come from: rules, and untrusted tools."""
+        rules = [each.number for each in self._permissions.conditional(who, self._protocol) if each.origins]
+        told = [f"rule {number}" for number in rules]
+        writes = self._permissions.effect(self._protocol) is not Effect.READ
+        return [*told, "untrusted tools"] if writes and self._some_are_untrusted else told
+
+    @property
+    def _some_are_untrusted(self) -> bool:
+        return bool(self._permissions.strangers.untrusted) or any(map(self._is_untrusted, self._protocols))
+
+    def _is_untrusted(self, name: str) -> bool:
+        try:
+            return self._permissions.is_untrusted(self._protocols.get(name) or Protocol(name=name))
+        except ValueError:
+            raise UsageError(f"{name!r} is no tool's name") from None
+
+    def _untrusted(self) -> tuple[str, ...]:
+        if self._permissions.effect(self._protocol) is Effect.READ:
+            return ()
+        return untrusted_arguments(
+            self._protocol,
+            self._origins,
+            self._is_untrusted,
+            unknown_counts=self._some_are_untrusted,
+            arguments=self._arguments,
+            targets=self._permissions.targets(self._protocol),
+        )
+
+
+def _fill(arguments: dict[str, Any], path: list[str]) -> None:
+    """Give an argument that stands nowhere, so that a rule can speak of it."""
+    at: Any = arguments
+    for number, key in enumerate(path, 1):
+        if not isinstance(at, dict):
+            return
+        at = at.setdefault(key, {} if number < len(path) else None)
 
 
 Pattern = Annotated[str | None, typer.Option(metavar="<pattern>", help="Only tools whose name fits this pattern.")]
@@ -273,6 +413,7 @@ def audit(
         table = Table("at", "verdict", "by", "who", "call", "run", box=None, header_style="bold")
         for record in found:
             repeats = f" (as run {record.repeats})" if record.repeats else ""
+            repeats += "".join(f" ({told})" for told in careful(_flow(record)))
             by = f"{record.by} {record.who}".rstrip() + (f" ({record.via})" if record.via else "")
             what = f"{record.verdict}: {record.why}" if record.why else record.verdict
             cells = (record.at[:19], what, by, _who(record), f"{_call(record)}{repeats}", record.run)
@@ -282,6 +423,10 @@ def audit(
         where, line = damaged[0]
         what = f"{len(damaged)} lines of {path} cannot be read, the first is line {line} of {where}"
         err.print(f"{clean(what)}: what was decided there is not known", markup=False)
+
+
+def _flow(record: AuditRecord) -> DataFlow:
+    return DataFlow(origins=record.origins, untrusted=record.untrusted, author_saw=record.author_saw)
 
 
 def _nothing(settings: Settings) -> str:

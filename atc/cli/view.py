@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -21,6 +21,7 @@ from atc._records.prices import money_text
 from atc._records.records import (
     WARNINGS,
     BodyError,
+    DataFlow,
     Drift,
     DryRun,
     FaultCase,
@@ -32,9 +33,11 @@ from atc._records.records import (
 )
 from atc.calls.question import visible_name
 from atc.cli.console import clean
+from atc.cli.followed import Followed
 from atc.result import Effect
 from atc.run.ask_user import NAME as ASK_USER
 from atc.wording import doubts, outcomes, plans, sketches
+from atc.wording.origins import careful
 
 _MARKS = {
     "ok": ("✓", "green"),
@@ -72,7 +75,8 @@ class RunView:
     Args:
         console: a terminal gets colours and a spinner, anything else lines.
         stored: the run is read back: no exception shows how it broke off.
-        verbose: tell of every tool why it is offered, and what feeds what.
+        verbose: tell of every tool why it is offered, and what feeds what; of a stored run also where the arguments of
+            its writes came from.
         goes_on: with a run that waited for a yes; by default a command.
     """
 
@@ -84,11 +88,15 @@ class RunView:
         self._acted = False  # a call with effects was done for this task
         self._turn: Any = self  # of the last task; of none yet
         self._resumed = False
+        self._followed = Followed() if stored and verbose else None
+        self._told: set[int] = set()  # calls whose origins are shown
         self._open: dict[int, dict[str, Any]] = {}  # calls that have begun, by number
         self._states: dict[int, str] = {}  # of those, how far they have come
         self._ended: dict[int, dict[str, Any]] = {}  # calls to show once those before them have ended
 
     def __call__(self, event: Event) -> None:
+        if self._followed is not None:
+            self._followed.see(event.kind, event.data)
         handler = getattr(self, f"_on_{event.kind}", None)
         if handler is not None:
             handler(event.data)
@@ -218,8 +226,9 @@ class RunView:
         self._wait_for(None)  # a spinner would write over the question
         if self._stored:  # else it is on the screen, or on a page
             self.line(f"  asked: {data['tool']}({_arguments(data['arguments'])})", "yellow")
-            for feed in (Feed.model_validate_json(json.dumps(each)) for each in data.get("feeds", ())):
-                self.line(f"      {plans.fed(feed, data['arguments'])}", "dim")
+            feeds = [Feed.model_validate_json(json.dumps(each)) for each in data.get("feeds", ())]
+            self._show_origins(feeds, data)
+            self._told.add(data["index"])
 
     def _on_question_asked(self, data: dict[str, Any]) -> None:
         self._wait_for(None)  # the call that asks is shown by itself
@@ -276,6 +285,19 @@ class RunView:
             found.append(wording.stated(BodyError.model_validate(data["body_error"])))
         for note in (*data["notes"], *found):
             self.line(f"      note: {note}", "dim")
+        if self._stored and data["index"] not in self._told and data["status"] not in ("planned", "pending"):
+            self._show_origins((), data)
+
+    def _show_origins(self, feeds: Sequence[Feed], data: dict[str, Any]) -> None:
+        """Show where the arguments of a call came from, where a rule or a question needed that."""
+        known = data.get("data_flow") or {}
+        flow: DataFlow | None = DataFlow.model_validate_json(json.dumps(known))
+        if not known and self._followed is not None:
+            flow = self._followed.flow_of(data)
+        for text in plans.came(feeds, data["arguments"], flow):
+            self.line(f"      {text}", "dim")
+        for text in careful(flow):
+            self.line(f"      careful: {text}", "yellow")
 
     def _on_program_ended(self, data: dict[str, Any]) -> None:
         self._wait_for(None)
@@ -387,8 +409,10 @@ class RunView:
         for call in found.planned:
             rests = "  (a read)" if call.effect == Effect.READ.value else ""
             self.line(f"  {call.index}. {plans.planned_call(call)}{rests}")
-            for feed in call.feeds:
-                self.line(f"       {plans.fed(feed, call.arguments)}", "dim")
+            for text in plans.came(call.feeds, call.arguments, call.data_flow):
+                self.line(f"       {text}", "dim")
+            for text in careful(call.data_flow):
+                self.line(f"       careful: {text}", "yellow")
             for note in call.notes:
                 self.line(f"       note: {note}", "dim")
             for warning in call.warnings:

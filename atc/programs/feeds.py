@@ -232,7 +232,7 @@ class Feeds:
                     texts = {text: (*path, *within) for text, within in leaves(part)}
                     self._left -= 1 + len(texts) * len(given)
                     if any(
-                        _distinct(text)
+                        distinct(text)
                         and text in other
                         and (text != other or _names(_field((name, *at)), source.tool, place))
                         for text, place in texts.items()
@@ -256,7 +256,7 @@ class Feeds:
         self._indexed = len(self._answered)
         found: list[Feed] = []
         for text, inside in given:
-            if _distinct(text):
+            if distinct(text):
                 field = _field((name, *inside))
                 fits = (
                     _fed(name, "same", source, path, inside)
@@ -397,7 +397,8 @@ def leaves(value: Any, most: int = MAX_LEAVES) -> Iterator[tuple[str, Path]]:
             yield str(int(part) if abs(part) < 1e15 and part == int(part) else part), path
 
 
-def _distinct(text: str) -> bool:
+def distinct(text: str) -> bool:
+    """Return whether a text is equal to another one by more than chance."""
     try:
         return abs(float(text)) >= _LEAST_NUMBER
     except ValueError:

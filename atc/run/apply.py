@@ -326,7 +326,7 @@ class Apply(Strategy):
         """Offer the tools that the dry run offered, as far as they are still there: nothing is searched."""
         assert stored is not None, "a plan is applied in its own run"
         if self._options.author == "caller":
-            run.task = ""
+            run.task, run.text = "", "author"
         await asyncio.to_thread(run.recovery.restore, stored)
         before = await asyncio.to_thread(stored.last, "tools_chosen") or {"tools": ()}
         fixed = await asyncio.to_thread(stored.first, "tools_chosen") or {}

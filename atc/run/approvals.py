@@ -210,6 +210,7 @@ class Decider:
             who=decision.by,
             via=self.via,
             call=call.number,
+            flow=call.shown.data_flow,
         )
         try:
             wait_for(noting)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from atc._host.blocking import wait_for
 from atc._host.redaction import Redactor
 from atc._records.events import Event
+from atc._records.origins import Origins
 from atc._records.packing import as_text
 from atc._records.records import PendingCall
 from atc.calls.broker import Broker
@@ -25,6 +26,7 @@ from atc.calls.journal import Journal
 from atc.errors import UsageError
 from atc.models.images import Images
 from atc.result import Effect, Result
+from atc.run.author import Past
 from atc.run.preamble import (
     MAX_CALL,
     MAX_CALLS,
@@ -68,6 +70,8 @@ class Upcoming:
         began: whether it has begun, so that it may have done something.
         dry_run: whether it plans calls with effects instead of making them.
         goes_on: whether it is the last task, whose calls waited for a yes.
+        past: what the model has seen and written in the tasks before.
+        origins: of the inputs, found by whoever asks. ``answer_origins``: of its own answer, once it has ended.
     """
 
     run_id: str
@@ -82,6 +86,9 @@ class Upcoming:
     began: bool = False
     dry_run: bool = False
     goes_on: bool = False
+    past: Past = field(default_factory=Past)
+    origins: Mapping[str, Callable[[], Origins]] = field(default_factory=dict)
+    answer_origins: Callable[[], Origins] | None = None
 
     def take(self, journal: Journal) -> Journal:
         """Keep the journal of a task that goes on, and return it."""
@@ -113,7 +120,11 @@ class Upcoming:
             self.began = True
             return
         if not self._first:
-            broker.begin_request(answered=self.answered, inputs=self.inputs, calls=self.calls)
+            policy = broker.approval.policy
+            rules = policy is not None and policy.needs_origins
+            wanted = rules or any(protocol.untrusted for protocol in tools.protocols)
+            origins = {name: find() for name, find in self.origins.items() if wanted and name in self.inputs}
+            broker.begin_request(answered=self.answered, inputs=self.inputs, calls=self.calls, origins=origins)
         broker.reuse_s, broker.reusable = self.reuse_s, tools
         self.began, self.dry_run = True, broker.dry_run
 
@@ -136,6 +147,7 @@ class Conversation:
         self._agent = agent
         self._turns: list[Turn] = []
         self._values: dict[str, Any] = {}
+        self._origins: dict[str, Callable[[], Origins]] = {}
         self._journal: Journal | None = None
         self._answered = False
         self._last_call = 0
@@ -143,6 +155,7 @@ class Conversation:
         self._busy = threading.Lock()
         self._closed = False
         self._pending: tuple[PendingCall, ...] = ()
+        self._past = Past()
 
     @property
     def pending(self) -> tuple[PendingCall, ...]:
@@ -202,7 +215,8 @@ class Conversation:
                     f"the conversation went on elsewhere (`atc show {self.id}`): open another one with "
                     "agent.conversation()"
                 )
-            turn = Upcoming(self.id, len(self._turns), (), {}, False, self._last_call, 0.0, goes_on=True)
+            number, last = len(self._turns), self._last_call
+            turn = Upcoming(self.id, number, (), {}, False, last, 0.0, goes_on=True, past=self._past)
             try:
                 return await self._agent._go_on(stored, answer=answer, images=images, turn=turn)
             finally:
@@ -270,6 +284,8 @@ class Conversation:
                 self._last_call,
                 self._agent.settings.reuse_reads_s,
                 self._journal,
+                past=self._past,
+                origins=self._origins,
             )
             try:
                 yield turn
@@ -295,6 +311,8 @@ class Conversation:
             self._last_call = max((call.index for call in result.calls), default=self._last_call)
         made = [entry for number, entry in journal.entries.items() if number > journal.before]
         self._turns.append(self._turn(task, turn.number, result, made))
+        if turn.answer_origins is not None:
+            self._origins[f"answer_{turn.number}"] = turn.answer_origins
         self._pending = result.pending if result is not None else ()
         if self._pending:  # who decides opens the journal
             journal.release()

@@ -85,6 +85,7 @@ class Given(Strategy):
     async def choose_tools(self, run: Run, stored: StoredRun | None) -> None:
         """Offer the tools that the program names: nothing is searched."""
         run.task = ""  # the run is named by the program's own text, which gives none of its values
+        run.text = "author"
         if stored is not None:
             run.recovery.restore(stored)
         tools = run.all_tools.only(*await asyncio.to_thread(self._understood, run))  # a program may be long
@@ -149,9 +150,12 @@ class Given(Strategy):
         return run.settings.keep_runs and not allowed and draft.source not in self._before
 
     async def _announce(self, run: Run, draft: Draft) -> None:
-        data = {"attempt": len(run.revisions), "program": draft.source, "rewrites": list(draft.rewrites)}
+        data: dict[str, Any] = {"attempt": len(run.revisions), "program": draft.source}
+        data["rewrites"] = list(draft.rewrites)
         if self._inputs:  # which may be large, and are masked here as they will be in the trace
             data["inputs"] = await asyncio.to_thread(lambda: run.broker.redactor.value(pack(self._inputs)))
+        if saw := run.wrote(draft.source):
+            data["saw"] = saw
         run.emit("program_written", data)
 
     def _draft(self, run: Run) -> Draft:

@@ -147,17 +147,9 @@ class Looks:
         self._run = run
         self.programs: list[str] = []
         """Those that looked."""
-        self._calls: frozenset[str] = frozenset()
-        """Every call of a program that was written before the first of them ended."""
 
     def __bool__(self) -> bool:
         return bool(self.programs)
-
-    def add(self, program: str, before: Iterable[str]) -> None:
-        """Note a program that looked. ``before``: the programs that were written before it, for the first look."""
-        if not self.programs:
-            self._calls = _calls([*before, program])
-        self.programs.append(program)
 
     def restore(self, stored: StoredRun) -> list[str]:
         """Take up a run that goes on, by its trace; the programs of the stage that was under way, in order."""
@@ -174,21 +166,8 @@ class Looks:
         return current
 
     def _ended(self, programs: list[str]) -> list[str]:
-        self.add(programs[-1] if programs else "", programs)
+        self.programs.append(programs[-1] if programs else "")
         return []
-
-    def known(self, program: Program) -> frozenset[str] | None:
-        """Return the tools that a program only calls as a program did that was written before the first look.
-
-        ``None`` where no program looked. Texts are compared, and not values: a call is known again by its source.
-        """
-        if not self.programs:
-            return None
-        if program.tree is None:
-            return frozenset()
-        calls = {id(node.func): name for node, name in _named_calls(program) if ast.dump(node) in self._calls}
-        others = {node.id for node in program.nodes if isinstance(node, ast.Name) and id(node) not in calls}
-        return frozenset(calls.values()) - others
 
     def shown(self) -> str:
         """Return what the next prompt says: what was done and what the variables hold; empty if no program looked."""
@@ -287,12 +266,6 @@ def _named_calls(program: Program) -> Iterator[tuple[ast.Call, str]]:
     for node in program.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node, node.func.id
-
-
-def _calls(programs: Iterable[str]) -> frozenset[str]:
-    """Return every call of these programs, without its place."""
-    parsed = [program for program in map(Program, programs) if program.tree is not None]
-    return frozenset(ast.dump(node) for program in parsed for node, _ in _named_calls(program))
 
 
 def _done(tool: str, arguments: dict[str, Any], value: Any) -> str:

@@ -122,7 +122,9 @@ class ProgramLoop:
     def announce(self, draft: Draft) -> None:
         """Tell the trace which program comes next."""
         data = {"attempt": len(self.run.revisions), "program": draft.source, "rewrites": list(draft.rewrites)}
-        self.run.emit("program_written", data | ({"rules": list(draft.rules)} if draft.rules else {}))
+        saw = self.run.wrote(draft.source)
+        told = {"rules": list(draft.rules), "saw": saw}
+        self.run.emit("program_written", data | {name: each for name, each in told.items() if each})
 
     async def _while_a_jail_boots(self, writing: Coroutine[Any, Any, T]) -> T:
         """What the model writes. Where there is no sandbox to run it in, nobody waits for it."""
@@ -195,7 +197,6 @@ class ProgramLoop:
 
     async def execute(self, draft: Draft) -> Outcome:
         """Run a program: see :meth:`Run.execute`. One after which the run ends is recorded."""
-        self.run.broker.known_writes = self.requests.looks.known(draft.program)
         of_writes = self.warned(draft).of_writes
         warnings = {tool: tuple(finding.message for finding in found) for tool, found in of_writes.items() if found}
         try:
@@ -223,8 +224,7 @@ class ProgramLoop:
         if refused_write(self.grounds) is not None or any(call.error_status == "warned" for call in self.grounds):
             return False
         self._record(draft, looked=tuple(look.values))
-        before = [revision.program for revision in self.run.revisions]
-        await self.requests.looked(draft.source, look.values, before)
+        await self.requests.looked(draft.source, look.values)
         self._since = len(self.run.revisions)
         return True
 

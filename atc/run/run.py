@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from atc._records.events import Emit, ProgramStarted
+from atc._records.origins import CallOrigins, OriginKind, Origins
 from atc._records.outcome import Outcome
 from atc._records.records import Feed, Misfit
 from atc.calls.argument_repairs import Complaint, bounded_key_aliases, read_key_aliases
@@ -45,6 +46,7 @@ from atc.run.tools_before import tools_before
 from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names
+from atc.schemas.protocol import Protocol
 from atc.settings import Settings
 from atc.tools.tool import Toolset, signatures
 from atc.traces.stores.base import StoredRun
@@ -52,11 +54,28 @@ from atc.traces.stores.base import StoredRun
 if TYPE_CHECKING:
     from atc.programs.answers.types import AnswerType
     from atc.programs.feeds import Feeds
+    from atc.run.author import Author, Past
+    from atc.run.origins import RunOrigins
 
 MAX_OUTPUT = 20_000
 """Characters of what a program prints that the trace keeps: the last of them."""
 REPORT_S = 2.0
 """Seconds from one report of an index that is being made to the next."""
+
+
+InputOrigins = Callable[[], Mapping[str, Origins]]
+"""Returns the origins of the variables that a program is given; it is asked once, if at all."""
+
+
+class BegunProgram(NamedTuple):
+    """A program as it began (:class:`atc.run.origins.FollowedProgram`)."""
+
+    source: str
+    tools: Mapping[str, Protocol]
+    inputs: InputOrigins
+    names: Sequence[str]
+    task: str
+    text: OriginKind
 
 
 @dataclass(kw_only=True)
@@ -84,7 +103,11 @@ class Run:
         recovery: what is done about tools that break.
         questions: answers ``ask_user``, which is then offered beside all tools; ``None``: programs cannot ask.
         look: answers ``look``, and ends the programs that call it; ``None``: programs cannot look.
+        text: what the literals of its programs are: ``author`` where a client's model wrote them.
         gone: tools that a run that goes on had before, and that are not there any more.
+        past: what the author of its programs has seen and written in earlier runs; ``None``: nothing.
+        author: knows what that author had seen before each program; ``None`` as long as strangers write nothing of what
+            it may see.
     """
 
     task: str
@@ -112,6 +135,8 @@ class Run:
     questions: Questions | None = None
     look: Look | None = None
     gone: tuple[str, ...] = ()
+    text: OriginKind = "literal"
+    past: Past | None = None
 
     def __post_init__(self) -> None:
         self.title = self.task
@@ -130,6 +155,20 @@ class Run:
         self._source = ""
         """The program that runs; empty where calls are made without one."""
         self._feeds: Feeds | None = None
+        self.begun: dict[tuple[int, int], BegunProgram] = {}
+        """The programs that ran, by the numbers of the stage and the program."""
+        self._input_origins: InputOrigins | None = None
+        self.last_answer: Any = None
+        """What the program that ran last set as its answer."""
+        self.author: Author | None = None if self.past is None else self.with_author()
+        self.broker.follow(lambda: self.origins, lambda: self.author is not None and self.author.saw_any)
+
+    @cached_property
+    def origins(self) -> RunOrigins:
+        """Finds where the arguments of calls come from; made where it is needed."""
+        from atc.run.origins import RunOrigins
+
+        return RunOrigins(self)
 
     @property
     def sandbox(self) -> Sandbox:
@@ -344,6 +383,8 @@ class Run:
         started: ProgramStarted = {"attempt": attempt, "warnings": list(told)}
         if warned:
             started["warned"] = [finding.model_dump() for finding in warned]
+        if untrusted := self.begins(program):
+            started["untrusted"] = untrusted
         self.emit("program_started", started)
         limits = limits_from(self.settings)
         start = broker.journal.start_of(program)
@@ -360,6 +401,7 @@ class Run:
         call = self._pages.call if self.look is None else self.look.begin(self._pages.call)
         outcome = await self.sandbox.run(job, broker.journal.reply_times(start).timed(call, broker.reads))
         outcome = self._pages.placed(outcome)
+        self.last_answer = outcome.value
         self.isolation, self.said = f"{self.sandbox.name}/{outcome.isolation}", outcome.said
         ended = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
         printed = {"stdout": outcome.stdout[-MAX_OUTPUT:], "stderr": outcome.stderr[-MAX_OUTPUT:]}
@@ -370,6 +412,26 @@ class Run:
         if held_back(self.last_calls) is not None:
             raise WritesPlanned(program, outcome)
         return outcome
+
+    def begins(self, source: str) -> list[str]:
+        """Note that a program begins, or, with an empty text, that calls without one do; return the untrusted tools."""
+        self._begin_program(source)
+        return author.begins(source) if (author := self._guarded()) is not None else []
+
+    def wrote(self, source: str) -> list[str]:
+        """Note that the author has just written a program; return the untrusted tools whose answers it had seen."""
+        return author.wrote(source) if (author := self._guarded()) is not None else []
+
+    def with_author(self) -> Author:
+        """Return what knows what the author of the programs has seen."""
+        from atc.run.author import Author
+
+        self.author = Author(self, self.past)
+        return self.author
+
+    def _guarded(self) -> Author | None:
+        """Return the same, once there is anything of strangers that it can have seen."""
+        return self.with_author() if self.author is None and self.wants_origins else self.author
 
     async def repaired(self, complaint: Complaint) -> Mapping[str, Any] | None:
         """Return other arguments for a call that was refused for its own; ``None`` if no model is asked."""
@@ -390,7 +452,7 @@ class Run:
 
         return await asyncio.to_thread(found)
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Call:
+    async def call(self, tool: str, arguments: Mapping[str, Any], *, origins: CallOrigins | None = None) -> Call:
         """Call an offered tool without a program. A failure is in the result.
 
         A call that succeeds is a stage by itself: a later one is not answered from the journal, and the same write is
@@ -398,21 +460,24 @@ class Run:
 
         Args:
             arguments: by the parameters' names, as a program writes them.
+            origins: where they come from, by the names that the tool knows; one that is not named, or without them all
+                are ``unknown``, so that such a write is asked about once strangers' text is in the run.
 
         Raises:
             JournalError: the call cannot be written down.
             WritesPlanned: this is a dry run, and the call has effects.
         """
         if self._grouped:
-            return await self._called_tool(tool, arguments)
+            return await self._called_tool(tool, arguments, origins)
         async with self._alone():
             self.broker.begin_program()
             self._source, self._feeds = "", None
-            made = await self._called_tool(tool, arguments)
+            self.begins("")
+            made = await self._called_tool(tool, arguments, origins)
             self._called = made.succeeded
             return made
 
-    async def _called_tool(self, tool: str, arguments: Mapping[str, Any]) -> Call:
+    async def _called_tool(self, tool: str, arguments: Mapping[str, Any], origins: CallOrigins | None) -> Call:
         number = next(self._requests)
         try:
             given = to_json_value(dict(arguments))
@@ -420,7 +485,7 @@ class Run:
             problem = CallRefused(f"the arguments are no JSON values: {error}", status="invalid_arguments")
             self.broker.refuse(CallRequest(number, tool, {}, 0), problem)
             return self.broker.calls[-1]
-        handled = await self.broker.handled(CallRequest(number, tool, given, 0))
+        handled = await self.broker.handled(CallRequest(number, tool, given, 0, origins=origins))
         made = next(call for call in self.broker.calls if call.index == handled.number)
         if made.status in NOT_MADE:
             raise WritesPlanned
@@ -437,18 +502,26 @@ class Run:
         self._refuse_while_acting("an attempt")
         self._commit_call()
         self.broker.begin_program()
+        self.begins("")
         self._grouped = True
         try:
             yield
         finally:
             self._grouped = False
 
-    def begin_stage(self, *, new_request: bool = False, inputs: Mapping[str, Any] | None = None) -> None:
+    def begin_stage(
+        self,
+        *,
+        new_request: bool = False,
+        inputs: Mapping[str, Any] | None = None,
+        origins: InputOrigins | None = None,
+    ) -> None:
         """The last program answered, and the next one is no revision of it (:mod:`atc.calls.journal`).
 
         Args:
             new_request: the user asks for something new, so a write may equal one of an earlier stage.
             inputs: values of earlier stages, for the programs of this one.
+            origins: finds where they came from; ``None``: nobody can tell.
 
         Raises:
             ValueError: the inputs are no JSON values and bytes.
@@ -458,7 +531,34 @@ class Run:
         self._refuse_while_acting("a stage")
         check_names(inputs or {}, self.tools)
         self._called = False
-        self.broker.begin_stage(new_request=new_request, inputs=inputs)
+        self._begin_stage(inputs, origins, new_request=new_request)
+
+    def _begin_stage(
+        self, inputs: Mapping[str, Any] | None, origins: InputOrigins | None, *, new_request: bool = False
+    ) -> None:
+        known = origins() if origins is not None and self.wants_origins else None
+        self.broker.begin_stage(new_request=new_request, inputs=inputs, origins=known)
+        self._input_origins = origins
+
+    @property
+    def input_origins(self) -> InputOrigins:
+        """What finds where :attr:`inputs` came from, as far as anybody can tell."""
+        kept = self.broker.journal.input_origins
+        return self._input_origins or (lambda: kept)
+
+    @property
+    def wants_origins(self) -> bool:
+        """Whether a rule, or a tool whose text strangers write, may ask later where values came from."""
+        policy, broker = self.broker.approval.policy, self.broker
+        rules = policy is not None and policy.needs_origins
+        return rules or bool(broker.strangers()) or any(map(broker.is_untrusted, self.tools))
+
+    def _begin_program(self, source: str) -> None:
+        """Note what the program that begins is followed by, should somebody ask where its values come from."""
+        journal, task = self.broker.journal, self.preamble.words_with(self.task)
+        tools = {name: tool.protocol for name, tool in self.tools.items()}
+        begun = BegunProgram(source, tools, self.input_origins, [*self.inputs], task, self.text)
+        self.begun[journal.stage, journal.attempt] = begun
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
@@ -477,7 +577,7 @@ class Run:
         """End the stage of a call that succeeded; what was handed to its programs stays there for the next."""
         if self._called:
             self._called = False
-            self.broker.begin_stage(inputs=self.inputs)
+            self._begin_stage(self.inputs, self.input_origins)
 
     def record(self, revision: Revision) -> None:
         """Keep a program and how it went: the result has it."""

@@ -9,9 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from atc._records.events import Answered
+from atc._records.origins import data_flow
 from atc._records.outcome import Outcome
 from atc._records.packing import pack
 from atc._records.records import WARNINGS, DryRun, FaultCase, Observed, Place, PlannedCall, Stop
+from atc.calls.attempt import masked_flow
 from atc.calls.sending import NOT_MADE, held_back
 from atc.errors import (
     BudgetExceeded,
@@ -117,6 +119,7 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
             feeds=feeds.of(call),
             notes=call.notes,
             warnings=warned.get(call.index, ()),
+            data_flow=call.data_flow or masked_flow(data_flow(call.origins), run.broker.redactor),
         )
         for call in planned
     )

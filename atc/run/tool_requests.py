@@ -5,7 +5,7 @@ What they are is in :mod:`atc.run.find_tools` and :mod:`atc.run.look`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from atc._records.outcome import Outcome
@@ -76,20 +76,20 @@ class ToolRequests:
         self._show_looks()
         return programs
 
-    async def looked(self, program: str, values: Mapping[str, Any], before: Iterable[str]) -> None:
+    async def looked(self, program: str, values: Mapping[str, Any]) -> None:
         """Go on after a program that looked: it ends its stage, and the next one is given what it looked at.
 
         Args:
             program: the one.
             values: what it looked at, by name.
-            before: the programs that were written before it.
 
         Raises:
             JournalError: it cannot be written down.
         """
         self._asks += 1
-        self.looks.add(program, before)
-        self._run.begin_stage(inputs={**self._run.inputs, **values})
+        self.looks.programs.append(program)
+        origins = await self._run.origins.looked(values)
+        self._run.begin_stage(inputs={**self._run.inputs, **values}, origins=origins)
         await self.grant()
         self._show_looks()
 

@@ -64,6 +64,7 @@ class _Metadata:
     name: str | None = None
     examples: tuple[ExampleLike, ...] = ()
     undo: str = ""
+    untrusted: bool | None = None
 
 
 @overload
@@ -75,6 +76,7 @@ def tool(
     name: str | None = None,
     examples: Iterable[ExampleLike] = (),
     undo: str = "",
+    untrusted: bool | None = None,
 ) -> Callable[[_F], _F]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -84,6 +86,7 @@ def tool(
     name: str | None = None,
     examples: Iterable[ExampleLike] = (),
     undo: str = "",
+    untrusted: bool | None = None,
 ) -> Any:
     """Add to a function what its signature cannot express. The function itself is not changed.
 
@@ -94,10 +97,12 @@ def tool(
         examples: calls with their responses: :class:`Example` or ``{"arguments": …, "response": …}``.
         undo: the call that undoes one: ``"cancel(booking=$result.id)"``. ``$result`` is what it returned, ``$x`` its
             argument ``x``.
+        untrusted: strangers write what it returns, such as mails or web pages: no such text chooses unasked where a
+            call with effects goes.
     """
     if function is not None:
         return tool()(function)
-    metadata = _Metadata(effect, name, tuple(examples), undo)
+    metadata = _Metadata(effect, name, tuple(examples), undo, untrusted)
 
     def mark(marked: _F) -> _F:
         setattr(marked, _METADATA, metadata)
@@ -173,6 +178,7 @@ def tool_from_function(
             statuses=docs.statuses,
             effect=graded,
             examples=tuple(Example.model_validate(example) for example in metadata.examples),
+            untrusted=metadata.untrusted,
             source=Source(kind="function", location=where, operation=function.__name__),
         )
     except ValueError as error:

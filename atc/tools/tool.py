@@ -437,7 +437,8 @@ class Toolset(Mapping[str, Tool]):
         return _imported("documented")(self, directory)
 
     def with_protocols(self, known: Mapping[str, Protocol], moved: Collection[str] = ()) -> Toolset:
-        """These tools with other protocols, by name; others stay as they are. Effects and sources stay.
+        """These tools with other protocols, by name; others stay as they are. Effects and sources stay, and so
+        does that strangers write what a tool returns.
 
         Args:
             known: protocols by the names of tools; those of no tool of this set do not count.
@@ -446,7 +447,9 @@ class Toolset(Mapping[str, Tool]):
         made = []
         for tool in self._tools.values():
             protocol = known.get(tool.name, tool.protocol)
-            kept = {"effect": tool.protocol.effect, "source": tool.protocol.source}
+            own = tool.protocol
+            untrusted = True if protocol.untrusted else own.untrusted
+            kept = {"effect": own.effect, "source": own.source, "untrusted": untrusted}
             made.append(replace(tool, protocol=protocol.model_copy(update=kept), drifted=tool.name in moved))
         return Toolset(made)
 

@@ -8,6 +8,10 @@ from typing import Any
 
 from atc._records.records import Answered, BodyError, Drift, Invocation, Observed, Place, Raised
 
+ALONE = "the program alone"
+"""Says that a value stands in the program and nowhere else."""
+SHOWN_OF_PART = 80
+"""Characters of a part of an argument."""
 _SHOWN_OF_EMPTY, _SHOWN_OF_ANSWER, _SHOWN_OF_VALUE = 150, 500, 120
 
 

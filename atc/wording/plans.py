@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atc._host.invisible import visible
-from atc._records.records import ChangedRead, DryRun, Feed, PendingCall, PlannedCall, Stop
+from atc._records.records import ChangedRead, DataFlow, DryRun, Feed, PendingCall, PlannedCall, Stop
 from atc.wording.abridged import abridged
 from atc.wording.outcomes import read_changed
+from atc.wording.parts import ALONE, SHOWN_OF_PART
 
 _SHOWN = 200
 """Characters of one argument."""
 _SHOWN_OF_ROW = 120
 """Characters of the row that a value comes from."""
-_SHOWN_OF_PART = 80
-"""Characters of a part of an argument."""
 _WRITES_NOTHING = "the program made no call with effects"
 AGAIN = "Nothing was sent. To do it for real, run it again without --dry-run: all is read anew."
 
@@ -100,7 +99,7 @@ def _source(found: Feed) -> str:
         case "task":
             return "the task"
         case "program":
-            return "the program alone"
+            return ALONE
 
 
 def fed(found: Feed, arguments: Mapping[str, Any]) -> str:
@@ -108,11 +107,18 @@ def fed(found: Feed, arguments: Mapping[str, Any]) -> str:
     return f"{_part(found, arguments) or _name(found.argument)} ← {feed(found)}"
 
 
-def origins(feeds: Sequence[Feed], arguments: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
+def origins(
+    feeds: Sequence[Feed], arguments: Mapping[str, Any], flow: DataFlow | None = None
+) -> dict[str, list[tuple[str, str]]]:
     """By argument, which part of it comes from where; an empty text stands for all of it.
 
+    What a stranger may have chosen is said first, by its origins (:mod:`atc.wording.origins`). Those of other arguments
+    are said where no feed is sure.
+
     Args:
+        feeds: of the call.
         arguments: of the call, as they may be shown: the values of parts are taken from here.
+        flow: where the arguments came from, where that is known.
     """
     whole: dict[str, list[str]] = {}
     parts: dict[str, list[tuple[str, str]]] = {}
@@ -122,7 +128,17 @@ def origins(feeds: Sequence[Feed], arguments: Mapping[str, Any]) -> dict[str, li
             parts.setdefault(each.argument, []).append((part, feed(each)))
         else:
             whole[each.argument].append(feed(each))
+    if flow is not None:
+        from atc.wording.origins import add_origins  # seldom: most runs need none
+
+        add_origins(whole, parts, feeds, arguments, flow)
     return {name: [*([("", "; ".join(texts))] if texts else []), *parts.get(name, [])] for name, texts in whole.items()}
+
+
+def came(feeds: Sequence[Feed], arguments: Mapping[str, Any], flow: DataFlow | None = None) -> list[str]:
+    """A line for each argument, or part of one with its value: where it comes from. Nothing hides in it."""
+    found = origins(feeds, arguments, flow)
+    return [f"{part or _name(name)} ← {text}" for name, texts in found.items() for part, text in texts]
 
 
 def _part(found: Feed, arguments: Mapping[str, Any]) -> str:
@@ -136,7 +152,7 @@ def _part(found: Feed, arguments: Mapping[str, Any]) -> str:
             value = value[step]
     except (KeyError, IndexError, TypeError):  # a secret was masked, or somebody wrote the trace by hand
         return _field((found.argument, *found.inside))
-    return f"{_field((found.argument, *found.inside))} = {abridged(value, _SHOWN_OF_PART).text}"
+    return f"{_field((found.argument, *found.inside))} = {abridged(value, SHOWN_OF_PART).text}"
 
 
 def stop(found: Stop, planned: Sequence[PlannedCall]) -> str:
@@ -154,7 +170,11 @@ def pending_call(call: PendingCall) -> list[str]:
     """Return the lines of a call that waits for a yes: what would be called, what feeds it, what is odd about it."""
     planned = PlannedCall(index=call.index, tool=call.tool, effect=call.effect, arguments=call.arguments)
     lines = [f"{call.index}. {planned_call(planned)}"]
-    lines += [f"     {fed(feed, call.arguments)}" for feed in call.feeds]
+    lines += [f"     {text}" for text in came(call.feeds, call.arguments, call.data_flow)]
+    if call.data_flow is not None:
+        from atc.wording.origins import careful
+
+        lines += [f"     careful: {text}" for text in careful(call.data_flow)]
     lines += [f"     warning: {visible(text)}" for text in call.warnings]
     lines += [f"     {read_again(each)}" for each in call.changed]
     lines += [f"     {waits_in(call.same_as)}"] if call.same_as else []

@@ -13,7 +13,10 @@ from atc.errors import CallRefused, ToolError
 from tests.support.broker import WRITE, House, counted, never
 from tests.support.tools import make_tool
 
-ORDER = ["granted", "arguments", "turn", "replay", "limits", "plan", "approval", "begin", "send", "response", "outcome"]
+ORDER = (
+    "granted", "arguments", "turn", "replay", "limits", "origins", "plan", "approval", "begin", "send", "response",
+    "outcome",
+)  # fmt: skip
 
 
 def watched(broker: Broker) -> list[tuple[str, str]]:

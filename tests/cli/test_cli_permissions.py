@@ -99,7 +99,7 @@ def test_explain_says_which_rule_decides(arguments: list[str], code: int, said: 
 def test_explain_without_tools_goes_by_the_name_and_the_effect() -> None:
     ran = atc("permissions", "explain", "look", "--effect", "read", "--json")
     told = {"verdict": "allow", "why": "default", "rule": None, "waits": False, "effect": "read", "line": ""}
-    assert json.loads(ran.stdout) == told
+    assert json.loads(ran.stdout) == told | {"untrusted": [], "depends_on_origins": []}
     assert atc("permissions", "explain", "no tool").exit_code == 2
 
 
@@ -114,6 +114,59 @@ def test_check_and_explain_say_which_call_waits(tmp_path: Path) -> None:
     checked = atc("permissions", "check", file[1], "--tools", "tools.py", "--json")
     book = next(row for row in json.loads(checked.stdout)["tools"] if row["tool"] == "book")
     assert (book["verdict"], book["but"]) == ("ask", ["rule 2: ask, waits where n: from 5"])
+
+
+def test_explain_judges_a_call_by_where_its_arguments_come_from(tmp_path: Path) -> None:
+    text = 'untrusted = "double"\n[[rules]]\nallow = "book"\nfrom = {n = ["task", "tool:slow.x"]}\n'
+    file = ("--permissions", str(file_of(tmp_path, text)), "--tools", "tools.py")
+
+    def explained(*more: str) -> str:
+        return atc("permissions", "explain", "book", "n=3", *more, *file).stdout
+
+    assert explained("--from", "n=task").startswith("allow: rule 1, effect write")
+    assert explained("--from", "n=task", "--from", "n=tool:slow.x.y").startswith("allow: rule 1")
+    asked = explained("--from", "n=task", "--from", "n=tool:double.z")
+    assert asked.startswith("ask: default, effect write\nan untrusted tool may have chosen n\n")
+    assert 'from = { n = ["task", "tool:double.z"] }' in asked
+    assert 'n = ["task", "via tool:double"]' in explained("--from", "n=task", "--from", "n=via tool:double")
+    assert "depends" not in asked
+    for unsaid in (explained(), explained("--from", "n=unknown")):
+        assert unsaid.startswith("ask: default")
+    assert "where its arguments come from (rule 1, untrusted tools): say that with --from" in explained()
+    told = json.loads(explained("--from", "n=tool:double", "--json"))
+    assert (told["verdict"], told["untrusted"], told["depends_on_origins"]) == ("ask", ["n"], [])
+    of_part = '[[rules]]\nallow = "book"\nfrom = {message = "task"}\n'
+    part = ("message.to=task", "--permissions", str(file_of(tmp_path, of_part)), "--effect", "write")
+    assert atc("permissions", "explain", "book", "--from", *part).stdout.startswith("allow")
+    for wrong in ("n", "n=", "n=mail", ".=task", "n=tool:1"):
+        assert atc("permissions", "explain", "book", "--from", wrong, *file).exit_code == 2
+
+
+def test_a_rule_that_allows_is_asked_about_where_an_untrusted_tool_chose(tmp_path: Path) -> None:
+    file = ("--permissions", str(file_of(tmp_path, 'untrusted = "read_*"\n[[rules]]\nallow = "send"\n')))
+    ran = atc("permissions", "explain", "send", "--from", "to=tool:read_mail.sender", *file)
+    assert ran.stdout.startswith("ask: rule 1")
+    assert 'from = { to = ["tool:read_mail.sender"] }' in ran.stdout
+    ran = atc("permissions", "explain", "send", "--from", "text=tool:read_mail", "--from", "to=task", *file)
+    assert ran.stdout.startswith("allow: rule 1")
+
+
+def test_check_says_which_tools_are_untrusted_by_what_and_which_names_name_nothing(tmp_path: Path) -> None:
+    text = (
+        'untrusted = ["dou*", "web_*", "mcp:notes"]\ntrusted = "mcp:crm"\n'
+        '[[rules]]\nallow = "book"\nfrom = ["task", "tool:gone.x"]\n'
+    )
+    file = file_of(tmp_path, text)
+    ran = atc("permissions", "check", str(file), "--tools", "tools.py")
+    assert "untrusted by" in ran.stdout
+    told = json.loads(atc("permissions", "check", str(file), "--tools", "tools.py", "--json").stdout)
+    marks = {row["tool"]: row["untrusted"] for row in told["tools"]}
+    assert told["tools"][1]["but"] == ["rule 1: allow where each target from task | tool:gone.x"]
+    assert marks == {"double": "dou*", "book": "", "evil": "", "slow": ""}
+    assert (told["untrusted"], told["after_untrusted"]) == (["dou*", "web_*", "mcp:notes"], "ask")
+    in_vain = ["untrusted: web_*", "untrusted: mcp:notes", "trusted: mcp:crm", "rule 1: tool:gone"]
+    assert told["named_in_vain"] == in_vain
+    assert all(f"{each} names none of these tools" in ran.stdout for each in in_vain)
 
 
 def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

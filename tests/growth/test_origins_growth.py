@@ -25,8 +25,9 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "branches with a variable each": lambda n: "".join(f"if read(a=1):\n    x{i} = 1\n" for i in range(n)),
     "loops": lambda n: "x = []\n" + "for y in read(a=x):\n    x.append(y)\n" * n,
     "functions": lambda n: "".join(f"def f{i}(x):\n    return read(a=x)\n" for i in range(n)) + "f0(1)\n",
-    "functions that call the one before": lambda n: "def f0(x):\n    return x\n"
-    + "".join(f"def f{i}(x):\n    return f{i - 1}(read(a=x))\n" for i in range(1, n)),
+    "functions that call the one before": lambda n: (
+        "def f0(x):\n    return x\n" + "".join(f"def f{i}(x):\n    return f{i - 1}(read(a=x))\n" for i in range(1, n))
+    ),
     "lists of the list before": lambda n: "x = []\n" + "x = [x, read(a=1)]\n" * n + "send(to=x)\n",
     "lists that hold each other": lambda n: "x = y = []\n" + "x = [y]\ny.append(x)\n" * n + "send(to=x)\n",
     "copies": lambda n: "x = read(a=1)\n" + "x = {**x, 'a': x}\n" * n + "send(to=x)\n",
@@ -36,7 +37,8 @@ SHAPES: dict[str, Callable[[int], str]] = {
     "handlers": lambda n: "x = 1\n" + "try:\n    x = read(a=x)\nexcept KeyError as e:\n    x = e\n" * n,
     "lambdas": lambda n: "x = []\n" + "x.append(lambda y: [f(y) for f in x])\n" * n + "x[0](read(a=1))\n",
     "classes": lambda n: "".join(
-        f"class C{i}:\n    def m(self, x):\n        self.x = x\n        return self\nC{i}().m(read(a=1))\n" for i in range(n)
+        f"class C{i}:\n    def m(self, x):\n        self.x = x\n        return self\nC{i}().m(read(a=1))\n"
+        for i in range(n)
     ),
     "text": lambda n: "".join(f"send(to='text {i}')\n" for i in range(n)),
 }

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from atc._records.origins import CallOrigins, Origin
 from atc.calls.permissions import Caps, Permissions, Who
 from atc.calls.permissions.audit import AuditLog, read_audit
 from atc.calls.permissions.conditions import condition_of, may_equal, spellings
 from atc.calls.permissions.document import MAX_RULES
 from atc.calls.permissions.guard import Limiter, Limiters
+from atc.calls.permissions.lines import allowing, allowing_from, quoted
 from atc.calls.permissions.patterns import (
     MAX_JUDGED,
     Reader,
@@ -26,7 +28,7 @@ from atc.calls.permissions.patterns import (
     patterns_of,
     reading_of,
 )
-from atc.calls.permissions.permissions import allowing, quoted
+from atc.calls.untrusted import targets_of
 from atc.result import Effect
 from atc.schemas.protocol import Protocol, Source
 from atc.schemas.telltales import disguised_telltale
@@ -260,3 +262,71 @@ def test_no_decision_holds_the_loop_for_long(rules: str, tmp_path: Path) -> None
                 break
         assert took < STALL_S or took < STALL_S * slowness(), f"{name}: {took:.2f} s -> {decision.verdict}"
         assert decision.verdict != "allow", name
+
+
+# -- where arguments came from -----------------------------------------------------------------------------------------
+
+_FROM = '[[rules]]\nallow = "put"\nfrom = {{ n = [{}] }}\n[[rules]]\ndeny = "put"\nnot_from = {{ n = [{}] }}\n'
+
+
+def _origins(n: int) -> CallOrigins:
+    steps = [Origin(kind="tool", tool=f"tool_{number}", path=("a", str(number))) for number in range(n)]
+    return {"n": frozenset(steps), "n.a": frozenset(steps), "m": frozenset(steps)}
+
+
+def test_origins_are_held_against_patterns(tmp_path: Path) -> None:
+    listed = ", ".join(f'"tool:tool_*.a.{number}*"' for number in range(20))
+    permissions = written(tmp_path, _FROM.format(listed, listed))
+    known = {f"tool_{number}": PUT for number in range(1_000)}.get
+
+    def decide(origins: CallOrigins) -> None:
+        permissions.decide(Who(), PUT, {"n": 1, "m": 1}, origins, untrusted=("n",), protocol_of=known)
+
+    assert_linear(_origins, decide, n=50, most=2_000)
+
+
+def test_no_decision_over_origins_holds_the_loop_for_long(tmp_path: Path) -> None:
+    long = [f"tool:*a*b*{'c' * 150}{number}*.*{'d?' * 10}*" for number in range(20)]
+    permissions = written(tmp_path, _FROM.format(json.dumps(long)[1:-1], json.dumps(long)[1:-1]) * 20)
+    for letters in LETTERS.values():
+        name = (letters * 1_000)[:1_000]
+        found = frozenset(Origin(kind="tool", tool=f"{number}{name}", path=(name,) * 3) for number in range(500))
+        for _ in range(3):
+            began = time.thread_time()
+            decision = permissions.decide(Who(), PUT, {"n": 1}, {"n": found}, untrusted=("n",))
+            if (took := time.thread_time() - began) < STALL_S:
+                break
+        assert took < STALL_S or took < STALL_S * slowness(), f"{letters!r}: {took:.2f} s -> {decision.verdict}"
+        assert decision.asks != "allow"
+
+
+def test_targets_are_looked_for() -> None:
+    for make in (
+        lambda n: {"a": [{"b": 1}] * n},
+        lambda n: {"a": _deep(n)},
+        lambda n: {"a": {str(key): {"x": 1} for key in range(n)}},
+        lambda n: {str(key): 1 for key in range(n)},
+        lambda n: {"a" * n: 1},
+        lambda n: {"aB_" * n: 1},
+    ):
+        assert_linear(make, lambda arguments: targets_of(PUT, arguments), n=100, most=20_000)
+
+    def schema(n: int) -> Protocol:
+        properties: dict[str, Any] = {f"p{number}": {"anyOf": [{"$ref": "#/$defs/d"}] * 5} for number in range(n)}
+        definition = {"anyOf": [{"$ref": "#/$defs/d"}, {"items": {"properties": {"x": {}}}}]}
+        return PUT.model_copy(
+            update={"parameters": {"type": "object", "properties": properties, "$defs": {"d": definition}}}
+        )
+
+    assert_linear(schema, lambda made: targets_of(made, dict.fromkeys(made.parameters["properties"])), most=1_000, n=50)
+
+
+def test_lines_of_origins_are_made() -> None:
+    assert_linear(_origins, lambda origins: allowing_from("put", "local", origins), n=50, most=5_000)
+    for letters in LETTERS.values():
+        assert_linear(
+            lambda n, letters=letters: {letters * n: frozenset({Origin(kind="tool", tool="x", path=(letters * n,))})},
+            lambda origins: allowing_from("put", "local", origins),
+            n=100,
+            most=20_000,
+        )

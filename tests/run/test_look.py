@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -279,72 +278,12 @@ def test_a_write_in_doubt_ends_the_run_at_the_look() -> None:
     assert [call.tool for call in result.in_doubt] == ["send"]
 
 
-def test_a_write_after_a_look_is_denied_where_nobody_can_be_asked() -> None:
+@pytest.mark.parametrize("approve", ["always", lambda _: True], ids=["always", "asked"])
+def test_a_write_after_a_look_is_as_any_other(approve: Any) -> None:
+    """What comes after a value that strangers wrote is tried in :mod:`tests.run.test_author`."""
     world = World()
-    result, _ = ran(world, SEE, code("answer = send(n=found['rows'][0]['id'])"))
-    assert (result.status, world.sent) == ("denied", [])
-    assert result.fault is not None
-    assert "written after a `look`" in result.fault.message
-    assert 'set warnings="allow"' in result.fault.message
-
-
-def test_warnings_allow_lifts_it() -> None:
-    world = World()
-    result, _ = ran(world, SEE, code("answer = send(n=found['rows'][0]['id'])"), warnings="allow")
+    result, _ = ran(world, SEE, code("answer = send(n=found['rows'][0]['id'])"), approve=approve)
     assert (result.status, world.sent) == ("answered", [7])
-
-
-def test_a_call_that_was_written_before_the_look_needs_no_question() -> None:
-    world = World()
-    first = code("found = find(n=1)", "if found['rows']:", "    look(found)", "answer = send( n = 5 )")
-    result, _ = ran(world, first, code("answer = [send(n=5), len(found)]"))
-    assert (result.status, world.sent) == ("answered", [5])
-
-
-@pytest.mark.parametrize(
-    "program",
-    [
-        ("send(n=5)", "answer = send(n=6)"),  # one call of the tool is new
-        ("write = send", "answer = write(n=5)"),
-        ("answer = [send(n) for n in [5]]",),
-        ("n = 5", "answer = send(n=n)"),
-        ("answer = list(map(send, [5]))",),
-    ],
-)
-def test_another_text_of_a_call_does(program: tuple[str, ...]) -> None:
-    world = World()
-    first = code("found = find(n=1)", "if found['rows']:", "    look(found)", "answer = send(n=5)")
-    result, _ = ran(world, first, code(*program), check=False)
-    assert (result.status, world.sent) == ("denied", [])
-
-
-def test_what_is_written_between_two_looks_is_not_known() -> None:
-    world = World()
-    between = code("more = find(n=2)", "if more['rows']:", "    look(more)", "answer = send(n=5)")
-    result, _ = ran(world, SEE, between, code("answer = send(n=5)"))
-    assert (result.status, world.sent) == ("denied", [])
-
-
-def test_whoever_is_asked_is_told_why() -> None:
-    asked: list[tuple[str, ...]] = []
-    world = World()
-    result, _ = ran(
-        world,
-        code("send(n=1)", "found = find(n=1)", "look(found)"),
-        code("answer = send(n=found['rows'][0]['id'])"),
-        approve=lambda request: not asked.append(request.warnings),
-    )
-    assert (result.status, world.sent) == ("answered", [1, 7])
-    assert asked == [(), ("it was written after a `look` at values, and no program before that makes the same call",)]
-
-
-def test_a_rule_that_allows_a_tool_does_not_allow_what_a_look_led_to(tmp_path: Path) -> None:
-    rules = tmp_path / "permissions.toml"
-    rules.write_text('[[rules]]\nallow = "send"\n')
-    write = code("answer = send(n=found['rows'][0]['id'])")
-    for approve, status in (("always", "denied"), (lambda _: True, "answered")):
-        result, _ = ran(World(), SEE, write, approve=approve, permissions=rules)
-        assert result.status == status
 
 
 def test_after_a_write_that_was_warned_about_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,7 +146,7 @@ class _Chosen:
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
         choice = self._approval.approve
         warned = bool(request.warnings) and self._approval.warnings == "ask"
-        ordinary = not (warned or request.instead_of or request.is_repeat)
+        ordinary = not (warned or request.instead_of or request.is_repeat or decision.suspect)
         if choice == "never" and self._explicit and decision.effect is not Effect.READ:
             return Refusal("calls with effects are not approved in this run", by_user=True)
         if decision.verdict == "allow" and ordinary:
@@ -157,7 +157,7 @@ class _Chosen:
             return True
         if callable(choice) or choice in ("ask", "park") or (choice == "always" and question.has_terminal()):
             return None
-        if choice == "always" and decision.rule is None:
+        if choice == "always" and decision.rule is None and not decision.suspect:
             from atc.calls.permissions.permissions import oddity
 
             alone = not (request.instead_of or request.is_repeat)

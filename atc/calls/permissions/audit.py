@@ -22,6 +22,7 @@ from atc._host.files import lock, make_private, unlock
 from atc._host.redaction import Redactor
 from atc._host.secret_detection import masked_exception
 from atc._records.packing import as_text
+from atc._records.records import DataFlow, Origin
 from atc.calls.permissions.facts import Caller
 from atc.errors import EnvironmentProblem
 from atc.result import Effect
@@ -30,6 +31,8 @@ MAX_BYTES, KEPT = 10_000_000, 4
 """Bytes of the file, from which a new one is begun; and how many old ones stay beside it."""
 MAX_ARGUMENTS, MAX_VALUE, MAX_NAME = 30, 300, 200
 """Arguments of a line, characters of the value of one, and of a name."""
+MAX_ORIGINS, MAX_STEPS, MAX_KEY = 50, 4, 50
+"""Origins of a line, keys of the path of one, and characters of such a name."""
 _MASKED_OF = 20_000
 """Characters of a value that are looked through for what looks secret; all of it is searched for known secrets."""
 _MAX_LINE = 200_000
@@ -55,6 +58,9 @@ class AuditRecord(BaseModel):
         why: it was voided: ``tool``, ``reads``, ``question`` (there is more to ask), ``approver`` (no approver said it)
             or ``expired``.
         repeats: the run of the same caller that did the same.
+        origins: of each argument, where its origins were found; never a value. ``untrusted``: the arguments that
+            strangers may have chosen. ``author_saw``: the tools whose text, which strangers write, the program's author
+            had seen.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -73,6 +79,9 @@ class AuditRecord(BaseModel):
     call: int = 0
     why: str = ""
     repeats: str = ""
+    origins: dict[str, tuple[Origin, ...]] = Field(default_factory=dict)
+    untrusted: tuple[str, ...] = ()
+    author_saw: tuple[str, ...] = ()
 
 
 class AuditLog:
@@ -103,6 +112,7 @@ class AuditLog:
         via: str = "",
         call: int = 0,
         why: str = "",
+        flow: DataFlow | None = None,
     ) -> None:
         """Write down a decision, before what it allows is done. While another process writes, the event loop goes on.
 
@@ -125,9 +135,27 @@ class AuditLog:
             call=call,
             why=why[:MAX_NAME],
             repeats=repeats[:MAX_NAME],
+            **self._flow(flow or DataFlow()),
         )
         line = json.dumps(_whole(record.model_dump(exclude_defaults=True))) + "\n"  # in ASCII
         await self._append(line.encode())
+
+    def _flow(self, flow: DataFlow) -> dict[str, Any]:
+        """Return where arguments came from: names and keys, and no value; first what strangers may have chosen."""
+        names = [name for name in flow.untrusted if name in flow.origins]
+        origins, left = {}, MAX_ORIGINS
+        for name in list(dict.fromkeys([*names, *flow.origins]))[:MAX_ARGUMENTS]:
+            origins[self._name(name)] = tuple(map(self._origin, flow.origins[name][:left]))
+            left -= len(flow.origins[name][:left])
+        untrusted, saw = ([self._name(each) for each in of[:MAX_ARGUMENTS]] for of in (flow.untrusted, flow.author_saw))
+        return {"origins": origins, "untrusted": untrusted, "author_saw": saw}
+
+    def _origin(self, found: Origin) -> Origin:
+        path = tuple(map(self._name, found.path[:MAX_STEPS]))
+        return found.model_copy(update={"tool": self._name(found.tool), "path": path})
+
+    def _name(self, name: str) -> str:
+        return self._redactor.text(name)[:MAX_KEY]
 
     def _shown(self, arguments: Mapping[str, Any]) -> dict[str, str]:
         shown = {}
@@ -193,6 +221,8 @@ def _whole(value: Any) -> Any:
     """Return the same without halves of letters, which no reader of JSON takes."""
     if isinstance(value, dict):
         return {_whole(key): _whole(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [*map(_whole, value)]
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 

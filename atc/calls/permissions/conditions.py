@@ -124,14 +124,14 @@ class Condition:
 
     def allows(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
         """Return whether a rule that allows fits: each item on the way has such a value, and all surely hold."""
-        found = _at(arguments, self.path, reader)
+        found = found_at(arguments, self.path, reader)
         if found is None or not found.values or found.missed:
             return False
         return all(self._holds(value, reader) for value in found.values)
 
     def restricts(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
         """Return whether a rule that restricts fits: the condition holds of one such value, or nobody can judge it."""
-        found = _at(arguments, self.path, reader)
+        found = found_at(arguments, self.path, reader)
         return found is None or found.opaque or any(self._may_hold(value, reader) for value in found.values)
 
     def _holds(self, value: Any, reader: Reader) -> bool:
@@ -167,7 +167,7 @@ class Condition:
 
 
 @dataclass
-class _Found:
+class Found:
     """Holds what stands at a path.
 
     Attributes:
@@ -181,12 +181,12 @@ class _Found:
     opaque: bool = False
 
 
-def _at(arguments: Mapping[str, Any], path: tuple[str, ...], reader: Reader) -> _Found | None:
+def found_at(arguments: Mapping[str, Any], path: tuple[str, ...], reader: Reader) -> Found | None:
     """Return what stands at a path; ``None`` where that is too much to be judged.
 
     A key may have dots in its name: every reading of the path counts.
     """
-    found, left = _Found([]), [(cast(Any, arguments), 0)]
+    found, left = Found([]), [(cast(Any, arguments), 0)]
     while left:
         value, at = left.pop()
         if not reader.spend() or len(found.values) > MAX_VALUES:

@@ -14,7 +14,9 @@ from atc._host.trust import parse_toml
 from atc.calls.permissions.approvers import KEY_BYTES, PRIVATE, Approvers, decoded
 from atc.calls.permissions.conditions import MAX_CONDITIONS, Condition, condition_of
 from atc.calls.permissions.facts import Caps, Grant, Restriction, Rule, Verdict
+from atc.calls.permissions.origins import OriginCondition, conditions_of
 from atc.calls.permissions.patterns import Patterns, pattern_problem, patterns_of
+from atc.calls.permissions.strangers import SERVER, Strangers, server_named
 from atc.calls.permissions.tool_tables import (
     CallText,
     Settle,
@@ -71,6 +73,23 @@ def _condition(path: str, value: Any) -> Condition:
         raise _wrong(f"`{path[:80]}`: {error}") from None
 
 
+def _origins(given: Any, *, forbids: bool) -> tuple[OriginCondition, ...]:
+    try:
+        return conditions_of(given, forbids=forbids, most=MAX_CONDITIONS)
+    except ValueError as error:
+        raise _wrong(str(error)) from None
+
+
+def _servers(given: Any) -> tuple[str, ...]:
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        raise _wrong(f'takes the names of servers: ["{SERVER}crm"]')
+    try:
+        return tuple(map(server_named, texts))
+    except ValueError as error:
+        raise _wrong(str(error)) from None
+
+
 def _outcome(given: Any) -> tuple[Condition, ...]:
     try:
         return outcome_conditions(given)
@@ -88,6 +107,8 @@ def _call(given: Any, *, response: bool) -> CallText:
 
 
 PatternsOf = Annotated[Patterns, BeforeValidator(_patterns)]
+OriginsOf = Annotated[tuple[OriginCondition, ...], BeforeValidator(partial(_origins, forbids=False))]
+OriginsNotOf = Annotated[tuple[OriginCondition, ...], BeforeValidator(partial(_origins, forbids=True))]
 EffectName = Literal["read", "write", "unknown"]
 
 
@@ -102,6 +123,8 @@ class _RuleText(_Part):
     source: PatternsOf | None = None
     effect: Annotated[list[EffectName], BeforeValidator(_effects)] = Field([], max_length=3)
     arguments: Annotated[tuple[Condition, ...], BeforeValidator(_conditions)] = ()
+    from_: Annotated[OriginsOf, Field(alias="from")] = ()
+    not_from: OriginsNotOf = ()
     principal: PatternsOf | None = None
     client: PatternsOf | None = None
     wait: Literal["park"] | None = None
@@ -116,18 +139,24 @@ class _RuleText(_Part):
                 "`client` stands beside `ask` and `deny` alone: what a client calls itself is a claim and no right. "
                 "`principal` is who it was proved to be"
             )
+        if said != ["allow"] and self.from_:
+            raise _wrong(
+                f"`from` stands beside `allow` alone. Beside `{said[0]}` write `not_from`, with the origins that the "
+                'argument must not have: not_from = {to = "tool:read_mail"}'
+            )
         if said != ["ask"] and self.wait is not None:
             raise _wrong("`wait` stands beside `ask` alone: what is allowed or denied waits for no yes")
         return self
 
     def rule(self, number: int) -> Rule:
         common = (self.source, frozenset(map(Effect, self.effect)), self.arguments, self.principal)
+        origins = (*self.from_, *self.not_from)
         if self.allow is not None:
-            return Grant(number, "allow", self.allow, *common)
+            return Grant(number, "allow", self.allow, *common, origins)
         verdict: Verdict = "deny" if self.deny is not None else "ask"
         tools = self.deny if self.deny is not None else self.ask
         assert tools is not None
-        return Restriction(number, verdict, tools, *common, self.client, self.wait)
+        return Restriction(number, verdict, tools, *common, origins, self.client, self.wait)
 
 
 def _public_key(given: Any) -> bytes:
@@ -195,12 +224,13 @@ class _ToolText(_Part):
     idempotency_key: _KeyText | None = None
     settle: _SettleText | None = None
     undo: Annotated[CallText, BeforeValidator(partial(_call, response=True))] | None = None
+    targets: PatternsOf | None = None
 
     def table(self, pattern: str) -> ToolTable:
         given = self.settle
         settle = None if given is None else Settle(given.read, given.done, given.not_done)
         key = None if self.idempotency_key is None else self.idempotency_key.key()
-        return ToolTable(patterns_of([pattern]), key, settle, self.undo)
+        return ToolTable(patterns_of([pattern]), key, settle, self.undo, self.targets)
 
 
 class Section(_Part):
@@ -225,6 +255,10 @@ class _File(_Part):
     clients: dict[str, _ClientText] = Field(default_factory=dict, max_length=MAX_CLIENTS)
     approvers: dict[str, _ApproverText] | None = Field(None, min_length=1, max_length=MAX_CLIENTS)
     tools: dict[str, _ToolText] = Field(default_factory=dict, max_length=MAX_RULES)
+    untrusted: PatternsOf | None = None
+    trusted: Annotated[tuple[str, ...], BeforeValidator(_servers), Field(max_length=MAX_PATTERNS)] = ()
+    targets: PatternsOf | None = None
+    after_untrusted: Literal["ask", "allow"] = "ask"
 
     @model_validator(mode="after")
     def _names(self) -> _File:
@@ -232,6 +266,9 @@ class _File(_Part):
             for pattern in getattr(self, table):
                 if problem := pattern_problem(pattern):
                     raise _wrong(f"`{table}`: the pattern {pattern[:60]!r} {problem}")
+        for text in self.untrusted.texts if self.untrusted is not None else ():
+            if problem := pattern_problem(text.removeprefix(SERVER)):
+                raise _wrong(f"`untrusted`: the pattern {text[:60]!r} {problem}")
         for name in self.approvers or ():
             if not (name.strip() == name and name.isprintable() and 0 < len(name) <= MAX_NAME):
                 raise _wrong(f"`approvers`: a name has 1 to {MAX_NAME} characters that can be seen")
@@ -247,7 +284,9 @@ class Document(_Part):
         effects: what tools are taken for, with the patterns of their names.
         sections: by principal; ``*`` is everyone who has none.
         approvers: who may decide about calls.
-        tools: how calls of tools are sent again, settled and undone, in the order of the file.
+        tools: how calls of tools are sent again, settled and undone, and which arguments of theirs are targets, in the
+            order of the file.
+        strangers: which tools answer what strangers write, and what follows from that.
     """
 
     path: str
@@ -258,6 +297,7 @@ class Document(_Part):
     sections: dict[str, Section]
     approvers: Approvers
     tools: tuple[ToolTable, ...]
+    strangers: Strangers
 
 
 def read_document(path: Path) -> Document:
@@ -297,6 +337,12 @@ def read_document(path: Path) -> Document:
         sections=sections,
         approvers=Approvers({name: each.public_key for name, each in (file.approvers or {}).items()}),
         tools=tuple(each.table(pattern) for pattern, each in file.tools.items()),
+        strangers=Strangers(
+            file.untrusted.texts if file.untrusted is not None else (),
+            trusted=file.trusted,
+            targets=file.targets,
+            after=file.after_untrusted,
+        ),
     )
 
 

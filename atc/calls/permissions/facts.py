@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 from typing import Protocol as Interface
 
 from atc.calls.permissions.conditions import Condition
+from atc.calls.permissions.origins import CallSources, OriginCondition
 from atc.calls.permissions.patterns import Patterns, Reader, may_name, surely_names
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 
 Verdict = Literal["allow", "ask", "deny"]
+Suspicion = Literal["origins", "author"]
 Why = Literal["rule", "default", "read_only", "grant"]
 """What decided: a rule; the default for this effect; read-only mode; the tools that a principal was granted."""
 
 LOCAL = "local"
 """The principal of whoever runs this process, and of a client over pipes, which started it."""
+
+
+EVERYONE = "*"
+"""The section of principals that have none of their own."""
 
 
 class Caller(Interface):
@@ -54,6 +60,7 @@ class Rule:
         effects: of the tools; empty: any.
         conditions: on the arguments; all must hold.
         principals: patterns over who calls; ``None``: anyone.
+        origins: where arguments must, or must not, have come from.
     """
 
     number: int
@@ -63,6 +70,12 @@ class Rule:
     effects: frozenset[Effect] = frozenset()
     conditions: tuple[Condition, ...] = ()
     principals: Patterns | None = None
+    origins: tuple[OriginCondition, ...] = ()
+
+    @property
+    def is_conditional(self) -> bool:
+        """Return whether it speaks of some calls of a tool alone, by their arguments."""
+        return bool(self.conditions or self.origins)
 
     @property
     def waits(self) -> bool:
@@ -73,8 +86,8 @@ class Rule:
         """Return whether it speaks of a caller's calls of a tool, whatever their arguments are."""
         raise NotImplementedError
 
-    def fits(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
-        """Return whether it speaks of a call with these arguments, which the call's one reader reads."""
+    def fits(self, call: CallSources, reader: Reader) -> bool:
+        """Return whether it speaks of a call with its arguments, which the call's one reader reads."""
         raise NotImplementedError
 
     def _common(self, caller: Caller, effect: Effect) -> bool:
@@ -96,8 +109,13 @@ class Grant(Rule):
             return False
         return self.sources is None or self.sources.fit(source_of(protocol))
 
-    def fits(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
-        return all(each.allows(arguments, reader) for each in self.conditions)
+    def fits(self, call: CallSources, reader: Reader) -> bool:
+        fit = all(each.allows(call.arguments, reader) for each in self.conditions)
+        return fit and all(each.allows(call, reader) for each in self.origins)
+
+    def covers(self, call: CallSources, paths: Collection[str], reader: Reader) -> bool:
+        """Return whether its own ``from`` lists all that each of these arguments may have come from."""
+        return all(any(each.covers(path, call, reader) for each in self.origins) for path in paths)
 
 
 @dataclass(frozen=True)
@@ -126,8 +144,10 @@ class Restriction(Rule):
         named = self.sources is None or self.sources.may_fit(source_of(protocol))
         return named and self._common(caller, effect)
 
-    def fits(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
-        return all(each.restricts(arguments, reader) for each in self.conditions)
+    def fits(self, call: CallSources, reader: Reader) -> bool:
+        if not all(each.restricts(call.arguments, reader) for each in self.conditions):
+            return False
+        return not self.origins or any(each.is_broken(call, reader) for each in self.origins)
 
 
 def source_of(protocol: Protocol) -> str:
@@ -148,6 +168,9 @@ class Decision:
         unjudged: the arguments are more than the rules could judge within their budget of work, so that rules that
             restrict count them.
         waits: a yes to it, if it needs one, is given elsewhere, and not by whoever runs the program.
+        suspect: why it is asked about whatever else allows it: strangers may have chosen a target of it (``origins``),
+            and no rule that allows it lists where the target came from; or its program's author had seen what
+            strangers wrote (``author``), and the file does not say that this is no matter.
     """
 
     verdict: Verdict
@@ -157,11 +180,17 @@ class Decision:
     effect: Effect = Effect.UNKNOWN
     unjudged: bool = False
     waits: bool = False
+    suspect: tuple[Suspicion, ...] = ()
+
+    @property
+    def asks(self) -> Verdict:
+        """Return what becomes of the call: one that is suspect is asked about, though a rule allows it."""
+        return "ask" if self.suspect and self.verdict == "allow" else self.verdict
 
     @property
     def parks(self) -> bool:
         """Return whether it says that the call waits, of itself and without anything odd about the call."""
-        return self.verdict == "ask" and self.waits
+        return self.asks == "ask" and self.waits
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from typing import Protocol as Interface
 from atc.calls.approval import Approval, ApprovalRequest, EarlierWrites, Parked, Refusal, Verdicts
 from atc.calls.permissions.audit import AuditLog, Verdict
 from atc.calls.permissions.facts import Caller, Caps, Decision
-from atc.calls.permissions.permissions import Permissions, decided_by, oddity, refusal, to_allow
+from atc.calls.permissions.permissions import Permissions, decided_by, oddity, refusal, suspicion, to_allow
 from atc.calls.permissions.tool_tables import settle_of
+from atc.calls.untrusted import Targets
 from atc.errors import AtcError, UsageError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
@@ -125,11 +126,11 @@ class AlwaysAsks:
 
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | None:
         """Return ``True`` for what is allowed."""
-        return True if decision.verdict == "allow" and not is_odd(request) else None
+        return True if decision.verdict == "allow" and not (decision.suspect or is_odd(request)) else None
 
 
 def is_odd(request: ApprovalRequest) -> bool:
-    """Return whether a call wants a person whatever a rule allows."""
+    """Return whether a call wants a person whatever a rule allows; :attr:`.Decision.suspect` is apart from that."""
     return bool(request.warnings or request.instead_of or request.is_repeat)
 
 
@@ -183,6 +184,28 @@ class Guard:
         """Return whether a call may have to wait for a yes that is given elsewhere."""
         return self.permissions.may_park
 
+    @property
+    def needs_origins(self) -> bool:
+        """Return whether a rule asks where arguments came from."""
+        return self.permissions.needs_origins
+
+    @property
+    def after_untrusted(self) -> Literal["ask", "allow"]:
+        """Return what becomes of the writes of a program whose author had seen untrusted text."""
+        return self.permissions.strangers.after
+
+    def is_untrusted(self, protocol: Protocol) -> bool:
+        """Return whether strangers write what a tool answers."""
+        return self.permissions.is_untrusted(protocol)
+
+    def reads(self, protocol: Protocol) -> bool:
+        """Return whether a tool is taken for one that only reads."""
+        return self.permissions.effect(protocol) is Effect.READ
+
+    def targets(self, protocol: Protocol) -> Targets:
+        """Return which arguments of a tool are targets."""
+        return self.permissions.targets(protocol)
+
     def holds(self, call: ParkedCall) -> bool:
         """Return whether the decision about a parked call is of somebody who may decide."""
         return call.decision is None or self.permissions.approvers.have_signed(self.run, call, call.decision)
@@ -202,7 +225,15 @@ class Guard:
         protocol = request.protocol
         if protocol is None:  # a request that somebody made by hand
             protocol = Protocol(name=request.tool, effect=request.effect)
-        return self.permissions.decide(self.client, protocol, request.arguments)
+        return self.permissions.decide(
+            self.client,
+            protocol,
+            request.arguments,
+            request.origins,
+            untrusted=request.untrusted,
+            author_saw=request.author_saw,
+            protocol_of=request.protocol_of,
+        )
 
     def judge(self, request: ApprovalRequest) -> Judged:
         """Return what the permissions say of a call, decided once."""
@@ -264,12 +295,14 @@ class Guard:
 
     def _with_line(self, answer: Refusal, request: ApprovalRequest, decision: Decision) -> Refusal:
         """Return a refusal for want of somebody to ask, with what would have made a question needless."""
-        if decision.verdict == "allow":  # by a rule, but it is an odd call: no line would change that
-            ordinary = request.is_repeat or request.instead_of or not request.warnings
-            reason = f"{oddity(request)}; {answer.reason}"
-            return replace(answer, reason=reason, status="denied" if ordinary else "warned")
         if request.is_repeat or request.instead_of:  # a line would allow the call by itself, and not this one
             return replace(answer, reason=f"{oddity(request)}; {answer.reason}")
+        if decision.suspect:
+            reason = f"{suspicion(request, decision)}; {answer.reason}{to_allow(decision, self.permissions)}"
+            return replace(answer, reason=reason)
+        if decision.verdict == "allow":  # by a rule, but it is an odd call: no line would change that
+            reason = f"{oddity(request)}; {answer.reason}"
+            return replace(answer, reason=reason, status="warned" if request.warnings else "denied")
         return replace(answer, reason=f"{answer.reason}{to_allow(decision, self.permissions)}")
 
     def refusal(self, decision: Decision) -> Refusal:
@@ -316,6 +349,7 @@ class Guard:
             who=request.decided_by if parked is None else parked.who,
             call=0 if parked is None else parked.call,
             why="" if parked is None else parked.why,
+            flow=request.data_flow,
         )
 
 

@@ -6,21 +6,37 @@ about.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from atc import wording
-from atc._host.invisible import is_invisible
+from atc._records.origins import CallOrigins
+from atc._records.records import DataFlow
 from atc.calls.approval import ApprovalRequest
 from atc.calls.permissions.approvers import Approvers
 from atc.calls.permissions.document import Section, read_document
-from atc.calls.permissions.facts import LOCAL, Caller, Caps, Decision, Restriction, Rule, Verdict, Who
-from atc.calls.permissions.patterns import Patterns, Reader, effect_of, literal, pattern_problem, surely_names
-from atc.calls.permissions.tool_tables import ToolTable, idempotency_of
+from atc.calls.permissions.facts import (
+    EVERYONE,
+    Caller,
+    Caps,
+    Decision,
+    Grant,
+    Restriction,
+    Rule,
+    Suspicion,
+    Verdict,
+    Who,
+)
+from atc.calls.permissions.lines import AFTER_UNTRUSTED, allowing, allowing_from, granting
+from atc.calls.permissions.origins import CallSources, ProtocolOf, unknown_tool
+from atc.calls.permissions.patterns import Patterns, Reader, effect_of, surely_names
+from atc.calls.permissions.strangers import Strangers
+from atc.calls.permissions.tool_tables import ToolTable, idempotency_of, targets_in
 from atc.calls.responses import MAX_ERROR
+from atc.calls.untrusted import Targets
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
@@ -29,9 +45,9 @@ from atc.tools.tool import Tool, Toolset
 # The user's permissions: of all rules that speak of a call the strictest counts: deny, then ask, then allow.
 
 
-EVERYONE = "*"
-"""The section of principals that have none of their own."""
 _ALL = Section()
+_ORDER: tuple[tuple[Verdict, bool], ...] = (("deny", False), ("ask", True), ("ask", False), ("allow", False))
+"""Verdicts, and whether the call waits for a yes, from the strictest on."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +63,7 @@ class Permissions:
         approvers: who alone may say yes or no to a call.
         path: of the file; empty without one.
         tools: how calls of tools are sent again, settled and undone (:mod:`.tool_tables`).
+        strangers: which tools answer what strangers write, and what follows from that.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -57,6 +74,7 @@ class Permissions:
     path: str = ""
     approvers: Approvers = field(default_factory=Approvers)
     tools: tuple[ToolTable, ...] = ()
+    strangers: Strangers = field(default_factory=Strangers)
 
     @classmethod
     def default(cls, *, read_only: bool = False) -> Permissions:
@@ -77,37 +95,120 @@ class Permissions:
         """
         file = read_document(Path(path))
         read_only = read_only or file.read_only
-        return cls(file.rules, file.effects, read_only, file.caps, file.sections, file.path, file.approvers, file.tools)
+        return cls(
+            file.rules,
+            file.effects,
+            read_only,
+            file.caps,
+            file.sections,
+            file.path,
+            file.approvers,
+            file.tools,
+            file.strangers,
+        )
 
     # -- decisions -----------------------------------------------------------------------------------------------------
 
-    def decide(self, client: Caller, protocol: Protocol, arguments: Mapping[str, Any]) -> Decision:
+    def decide(
+        self,
+        client: Caller,
+        protocol: Protocol,
+        arguments: Mapping[str, Any],
+        origins: CallOrigins | None = None,
+        *,
+        untrusted: Sequence[str] = (),
+        author_saw: Sequence[str] = (),
+        protocol_of: ProtocolOf = unknown_tool,
+    ) -> Decision:
         """Return what is said of a call.
 
         Args:
             client: who makes it.
             protocol: of the tool.
             arguments: as the tool would be sent them.
+            origins: where they came from; what it does not say is ``unknown``.
+            untrusted: the targets among them that have an untrusted origin (:mod:`atc.calls.untrusted`).
+            author_saw: the untrusted tools whose answers the program's author had seen.
+            protocol_of: returns the protocol of a tool that values came from.
         """
         effect = self.effect(protocol)
         barred = self._barred(client, protocol, effect)
         if barred is not None:
             return barred
-        reader, elsewhere = Reader(), bool(self.approvers)
-        verdicts: tuple[tuple[Verdict, bool], ...] = (("deny", False), ("ask", True), ("ask", False), ("allow", False))
-        for verdict, waits in verdicts:
-            for rule in self.rules:
-                if (
-                    (rule.verdict, rule.waits) == (verdict, waits)
-                    and rule.speaks_of(client, protocol, effect)
-                    and rule.fits(arguments, reader)
-                ):
-                    waits = waits or (elsewhere and verdict != "deny")
-                    return Decision(verdict, rule, why="rule", effect=effect, unjudged=reader.is_spent, waits=waits)
+        call = CallSources(protocol, arguments, origins or {}, self.targets(protocol), protocol_of)
         if effect is Effect.READ:
+            untrusted = author_saw = ()
+        reader = Reader()
+        rule = self._rule(client, call, effect, reader, untrusted)
+        if rule is None and effect is Effect.READ:
             return Decision("allow", effect=effect)
-        line = allowing(protocol.name, client.principal)
-        return Decision("ask", line=line, effect=effect, unjudged=reader.is_spent, waits=elsewhere)
+        suspect: tuple[Suspicion, ...] = ()
+        if untrusted and not (isinstance(rule, Grant) and rule.covers(call, untrusted, reader)):
+            suspect = ("origins",)
+        if author_saw and self.strangers.after != "allow":
+            suspect = (*suspect, "author")
+        verdict: Verdict = "ask" if rule is None else rule.verdict
+        return Decision(
+            verdict,
+            rule,
+            self._line(client, call, untrusted, suspect, rule),
+            why="default" if rule is None else "rule",
+            effect=effect,
+            unjudged=reader.is_spent,
+            waits=verdict != "deny" and (bool(self.approvers) or (rule is not None and rule.waits)),
+            suspect=suspect,
+        )
+
+    def _rule(
+        self, client: Caller, call: CallSources, effect: Effect, reader: Reader, untrusted: Sequence[str]
+    ) -> Rule | None:
+        """Return the rule that decides; of those that allow, one that says where the untrusted targets may come from,
+        if there is one."""
+        fitting = (
+            rule
+            for verdict in _ORDER
+            for rule in self.rules
+            if (rule.verdict, rule.waits) == verdict
+            and rule.speaks_of(client, call.protocol, effect)
+            and rule.fits(call, reader)
+        )
+        first = next(fitting, None)
+        if not untrusted or not isinstance(first, Grant):
+            return first
+        grants = (rule for rule in chain([first], fitting) if isinstance(rule, Grant))
+        return next((rule for rule in grants if rule.covers(call, untrusted, reader)), first)
+
+    def _line(
+        self,
+        client: Caller,
+        call: CallSources,
+        untrusted: Sequence[str],
+        suspect: tuple[Suspicion, ...],
+        rule: Rule | None,
+    ) -> str:
+        """Return the lines that would have a call made unasked; empty where none would."""
+        if rule is not None and rule.verdict != "allow":
+            return ""
+        lines = [AFTER_UNTRUSTED] if "author" in suspect else []
+        if "origins" in suspect:
+            found = allowing_from(call.protocol.name, client.principal, {path: call.at(path) for path in untrusted})
+            return "\n".join([*lines, found]) if found else ""
+        if rule is None:
+            lines.append(allowing(call.protocol.name, client.principal))
+        return "\n".join(filter(None, lines))
+
+    def is_untrusted(self, protocol: Protocol) -> bool:
+        """Return whether strangers write what a tool answers."""
+        return bool(self.strangers.marks(protocol))
+
+    @property
+    def needs_origins(self) -> bool:
+        """Return whether a rule asks where arguments came from."""
+        return any(rule.origins for rule in self.rules)
+
+    def targets(self, protocol: Protocol) -> Targets:
+        """Return which arguments of a tool are targets."""
+        return self.strangers.targets_of(targets_in(self.tools, protocol) if self.tools else None)
 
     @property
     def may_park(self) -> bool:
@@ -119,7 +220,7 @@ class Permissions:
         effect = self.effect(protocol)
         if self._barred(client, protocol, effect) is not None:
             return False
-        denied = (rule for rule in self.rules if rule.verdict == "deny" and not rule.conditions)
+        denied = (rule for rule in self.rules if rule.verdict == "deny" and not rule.is_conditional)
         return not any(rule.speaks_of(client, protocol, effect) for rule in denied)
 
     def named_by(self, client: Caller) -> frozenset[int]:
@@ -130,7 +231,7 @@ class Permissions:
     def hides_from(self, client: Caller) -> bool:
         """Return whether there may be a tool that a caller does not see."""
         section = self.section(client)
-        whole = any(rule.verdict == "deny" and not rule.conditions for rule in self.rules)
+        whole = any(rule.verdict == "deny" and not rule.is_conditional for rule in self.rules)
         return whole or self.read_only or section.read_only or section.tools is not None
 
     def offered(self, client: Caller, tools: Toolset) -> Toolset:
@@ -155,7 +256,7 @@ class Permissions:
     def conditional(self, client: Caller, protocol: Protocol) -> list[Rule]:
         """Return the rules that speak of some calls of a tool, by their arguments."""
         effect = self.effect(protocol)
-        return [rule for rule in self.rules if rule.conditions and rule.speaks_of(client, protocol, effect)]
+        return [rule for rule in self.rules if rule.is_conditional and rule.speaks_of(client, protocol, effect)]
 
     def effect(self, protocol: Protocol) -> Effect:
         """Return what a tool is taken for."""
@@ -180,7 +281,7 @@ class Permissions:
         if self.read_only and effect is not Effect.READ:
             return True
         denied = (rule for rule in self.rules if isinstance(rule, Restriction) and rule.verdict == "deny")
-        general = (rule for rule in denied if not (rule.conditions or rule.principals or rule.clients))
+        general = (rule for rule in denied if not (rule.is_conditional or rule.principals or rule.clients))
         return any(rule.speaks_of(Who(), protocol, effect) for rule in general)
 
     def _barred(self, client: Caller, protocol: Protocol, effect: Effect) -> Decision | None:
@@ -191,40 +292,6 @@ class Permissions:
         if effect is not Effect.READ and (self.read_only or section.read_only):
             return Decision("deny", why="read_only", effect=effect)
         return None
-
-
-# -- lines to paste ----------------------------------------------------------------------------------------------------
-
-
-def allowing(tool: str, principal: str) -> str:
-    """Return the rule that allows a principal's calls of a tool, as TOML; empty where no pattern can name it."""
-    exactly = literal(principal)
-    if pattern_problem(exactly):
-        return ""
-    bound = "" if principal == LOCAL else f"\nprincipal = {quoted(exactly)}"
-    return f"[[rules]]\nallow = {quoted(tool)}{bound}"
-
-
-def granting(tool: str, principal: str, section: Section) -> str:
-    """Return the line that grants a tool to a principal beside those that it has, as TOML."""
-    if principal == EVERYONE or pattern_problem(literal(principal)):
-        return ""
-    have = section.tools.texts if section.tools is not None else ()
-    shown = have if len(have) <= 20 else ()
-    names = ", ".join(map(quoted, (*shown, tool)))
-    return f"[clients.{quoted(principal)}]\ntools = [{names}]{'' if shown == have else '  # beside those that it has'}"
-
-
-def quoted(text: str) -> str:
-    """Return a text as TOML writes it; what nobody would see is an escape."""
-    clean = json.dumps(text.encode("utf-8", "replace").decode(), ensure_ascii=False)
-    if clean.isascii() and clean.isprintable():
-        return clean
-    return "".join(c if c.isprintable() and not is_invisible(c) else _escaped(ord(c)) for c in clean)
-
-
-def _escaped(code: int) -> str:
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -273,6 +340,16 @@ def oddity(request: ApprovalRequest) -> str:
     if request.instead_of:
         return f"it takes the place of {', '.join(request.instead_of)}"
     return f"it depends on what the check warned about: {'; '.join(request.warnings)[:MAX_ERROR]}"
+
+
+def suspicion(request: ApprovalRequest, decision: Decision) -> str:
+    """Return what strangers may have had a say in, so that a call wants a person whatever allows it."""
+    from atc.wording import origins
+
+    flow = request.data_flow or DataFlow()
+    no_matter = {"origins": "untrusted", "author": "author_saw"}
+    left_out = {field: () for why, field in no_matter.items() if why not in decision.suspect}
+    return origins.suspicion(flow.model_copy(update=left_out))
 
 
 def decided_by(decision: Decision) -> str:

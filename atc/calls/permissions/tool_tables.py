@@ -1,4 +1,5 @@
-"""The tables ``[tools."NAME"]`` of a permissions file: how a call of a tool is sent again, settled and undone.
+"""The tables ``[tools."NAME"]`` of a permissions file: how a call of a tool is sent again, settled and undone, and
+which of its arguments are targets.
 
 A table widens what is done unasked, so it counts for a tool that its pattern surely names. It is the user's word alone:
 no document and no server can write one.
@@ -88,6 +89,13 @@ class ToolTable:
     idempotency_key: IdempotencyKey | None = None
     settle: Settle | None = None
     undo: CallText | None = None
+    targets: Patterns | None = None
+
+
+def targets_in(tables: Iterable[ToolTable], protocol: Protocol) -> Patterns | None:
+    """Return which arguments of a tool are targets: by the first table that names the tool and says it."""
+    fitting = (each.targets for each in tables if surely_names(each.tools, protocol))
+    return next((targets for targets in fitting if targets is not None), None)
 
 
 def idempotency_of(tables: Iterable[ToolTable], protocol: Protocol) -> IdempotencyKey | None:

@@ -1,4 +1,27 @@
-"""Finds where the arguments of a program's calls can come from, without running it."""
+"""Finds where the arguments of a program's calls can come from, without running it.
+
+The idea of origins on values, and of rules over them, is that of CaMeL (Debenedetti et al. 2025); it runs programs of a
+subset in an interpreter of its own. Here the program is Python's, so it is analysed as a whole before any rule asks:
+a points-to analysis (Andersen 1994) whose sets hold origins beside containers and functions.
+
+Why nothing is missed:
+
+* *Data.* Each expression has a node, and each way in which Python makes a value of others has a constraint. Sets only
+  grow, so loops, recursion and the order of calls need no thought: the solution holds for every order.
+* *Aliases.* A container is the place that makes it. Whatever is stored in one is there for all names of it; a response
+  is a container, too. A key that is no constant counts for all keys.
+* *Choices.* A condition, an iterable, a filter, a key, an order is put into everything that it decides about: what is
+  assigned, stored, returned, yielded or called under it, and what comes after a place where it may have left. Where
+  somebody may catch an exception, all that was touched before decides about what comes after, and about the handler.
+* *Functions* are called with what reaches them, wherever they were passed on: what they change, return and raise comes
+  to every caller. What the library makes of its arguments holds all of them, and calls those that are functions.
+* *The rest is refused.* Syntax, built-ins, modules and special methods that are followed are listed
+  (:mod:`atc.programs.origins.library`). With anything else, with a call of what is not known, and where the work is too
+  much, every argument of the program is ``unknown``, too.
+
+Context is not told apart: a helper that is called from two places mixes what both give it. Exceptions that nobody
+catches end the program, which decides about no argument: only an explicit ``raise``, ``assert`` or ``exit`` counts.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +124,7 @@ class ProgramOrigins:
         if self.gave_up or self._read is None:
             return UNKNOWN
         node = self._read.top.final(name)
-        return self._deep([node]) if node else frozenset()
+        return self._whole([node]) if node else frozenset()
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -153,10 +176,7 @@ class ProgramOrigins:
         """Add the origins of an argument, and of the parts that displays give it."""
         assert self._read is not None
         graph = self._read.graph
-        own = self._deep([*nodes])
-        if not own:  # an empty display; else what a node should have held is not known
-            own = frozenset({_origin((self._text, "", (), "value"))}) if any(map(self._holds, nodes)) else UNKNOWN
-        parts[name] = parts.get(name, frozenset()) | own | chosen
+        parts[name] = parts.get(name, frozenset()) | self._whole([*nodes]) | chosen
         todo = [(name, [*nodes], 0)] if all(nodes.values()) else []
         while todo and len(parts) < MAX_PARTS:
             path, here, depth = todo.pop()
@@ -171,6 +191,12 @@ class ProgramOrigins:
                     inner = f"{path}.{key}"
                     parts[inner] = parts.get(inner, frozenset()) | self._deep([node, *self._references(here)]) | chosen
                     todo.append((inner, [node], depth + 1))
+
+    def _whole(self, nodes: list[int]) -> Origins:
+        """Return all origins of a value; an empty container is the program's, and what is nothing is not known."""
+        if found := self._deep(nodes):
+            return found
+        return frozenset({_origin((self._text, "", (), "value"))}) if any(map(self._holds, nodes)) else UNKNOWN
 
     def _holds(self, node: int) -> bool:
         assert self._read is not None

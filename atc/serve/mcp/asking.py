@@ -28,6 +28,7 @@ from atc.calls.approval import ApprovalRequest, Refusal, Verdicts
 from atc.serve.mcp.requests import Answer, Handler, ToolRequest
 from atc.serve.mcp.running import Question, Running, unanswered
 from atc.wording import plans
+from atc.wording.origins import careful, untrusted_first
 
 _log = logging.getLogger(__name__)
 
@@ -228,10 +229,13 @@ def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float) -> s
         lines.append(f"Careful: {wording.repeat('', False, request.same_as)}. Yes may do it twice.")
     elif request.same_as is not None:
         lines.append(f"It is {wording.same_call(request.same_as)}.")
-    arguments = redactor.value(request.arguments)
+    flow = request.data_flow
+    if told := careful(flow):  # names of arguments stand in it: in a line of code nothing is Markdown
+        lines += ["", "Careful:", "", *question.indented_warnings(list(map(redactor.text, told)))]
+    arguments = untrusted_first(redactor.value(request.arguments), flow)
     origins = {
         name: [(redactor.text(part), redactor.text(origin)) for part, origin in found]
-        for name, found in plans.origins(request.feeds, arguments).items()
+        for name, found in plans.origins(request.feeds, arguments, flow).items()
     }
     shown, cut = question.indented(arguments, origins)
     lines += ["", "Its arguments:" if shown else "It has no arguments.", *([""] if shown else []), *shown]

@@ -8,19 +8,21 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import quote
 
 from mcp.server import ServerRequestContext
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken, principal_components
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from atc.calls.approval import EarlierWrite
 from atc.calls.entry import CallKey
 from atc.calls.journal_records import source_of
 from atc.errors import EnvironmentProblem, UsageError
 from atc.result import Effect
+from atc.run.author import Past
 from atc.serve.mcp.waiting import WaitingRuns
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun
 
@@ -43,6 +45,13 @@ def principal_of(context: ServerRequestContext[Any]) -> str:
     if context.request is not None:
         raise UsageError("the request came over HTTP without a verified token")
     return LOCAL
+
+
+def session_of(context: ServerRequestContext[Any]) -> str:
+    """The session of the protocol in which a request came; empty over pipes, and in the protocol without sessions."""
+    if context.request is None or context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return ""
+    return str(context.request.headers.get("mcp-session-id", ""))
 
 
 def principal_named(token: AccessToken) -> str:
@@ -173,6 +182,8 @@ def _is_json(line: bytes) -> bool:
 MOST_CLIENTS, MOST_RUNS, MOST_WRITES = 1_000, 10_000, 10_000
 """Clients, runs of a client and calls of a principal that are remembered. What is forgotten is still in the store for
 an hour (:mod:`atc.serve.mcp.client`)."""
+MOST_SESSIONS = 1_000
+"""Sessions of which is remembered what their models have seen, by the programs that they wrote before."""
 
 
 @dataclass(frozen=True)
@@ -270,6 +281,7 @@ class Client:
         runs: ids of its runs in this process.
         writes: calls with effects that runs of its principal made, or may have made.
         kept: runs of its principal that are in the store. ``waiting``: all that wait for a yes.
+        past: what the model of this session has seen and written.
     """
 
     id: ClientId
@@ -277,6 +289,7 @@ class Client:
     writes: Writes = field(default_factory=Writes)
     kept: KeptRuns | None = None
     waiting: WaitingRuns | None = None
+    past: Past = field(default_factory=Past)
 
     def owns(self, run_id: str) -> bool:
         """Whether a run is one that it may name: its own, or one that its principal began earlier."""
@@ -299,16 +312,51 @@ class Client:
         return WritesOfOthers(self.writes, run_id, self.id.principal, self.waiting)
 
 
+class Sessions:
+    """What the models of all sessions have seen: a session of the protocol, or all of a principal where it has none."""
+
+    def __init__(self) -> None:
+        self._pasts: dict[tuple[str, str], Past] = {}
+        self._forgotten: dict[str, set[str]] = {}
+
+    def of(self, principal: str, session: str) -> Past:
+        """Return what the model of a session has seen. A new one has seen what a forgotten one had, which it may be."""
+        past = self._pasts.pop((principal, session), None)
+        if past is None:
+            if len(self._pasts) >= MOST_SESSIONS:
+                self._forget_one()
+            past = Past(saw=set(self._forgotten.get(principal, ())))
+        self._pasts[principal, session] = past
+        return past
+
+    def seen_by(self, principal: str) -> set[str]:
+        """Return the untrusted tools whose answers the sessions of a principal have seen."""
+        pasts = (past.saw for (owner, _), past in self._pasts.items() if owner == principal)
+        return set().union(self._forgotten.get(principal, ()), *pasts)
+
+    def _forget_one(self) -> None:
+        """Forget the session that was used longest ago, of the principal that has most."""
+        ((most, _),) = Counter(owner for owner, _ in self._pasts).most_common(1)
+        oldest = next(each for each in self._pasts if each[0] == most)
+        self._forgotten.setdefault(most, set()).update(self._pasts.pop(oldest).saw)
+
+
 class Clients:
     """All clients of a server, whose runs are kept in one store."""
 
     def __init__(self, store: RunStore) -> None:
         self._store, self.waiting = store, WaitingRuns(store, owner_of)
+        self.sessions = Sessions()
         self._clients: dict[ClientId, Client] = {}
         self._principals: dict[str, tuple[Writes, KeptRuns]] = {}
 
-    def of(self, who: ClientId) -> Client:
-        """The client that is known by this id, or a new one."""
+    def of(self, who: ClientId, session: str = "") -> Client:
+        """The client that is known by this id, or a new one.
+
+        Args:
+            who: the id.
+            session: of the protocol; empty where it has none.
+        """
         client = self._clients.pop(who, None)
         if client is None:
             if len(self._clients) >= MOST_CLIENTS:
@@ -319,7 +367,7 @@ class Clients:
             writes, kept = self._principals[who.principal]
             client = Client(who, writes=writes, kept=kept, waiting=self.waiting)
         self._clients[who] = client
-        return client
+        return replace(client, past=self.sessions.of(who.principal, session))
 
     def _forget_one(self) -> None:
         """Forget the oldest client of the principal that has most: a client may call itself whatever it likes."""

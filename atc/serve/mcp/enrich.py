@@ -293,7 +293,7 @@ class EnrichedFace(Face):
         token = HEARD.set(heard)
         try:
             async with self._opened(tool):
-                return await single_call(tool, request.arguments, approval, redactor, timeout_s)
+                return await single_call(tool, request.arguments, approval, redactor, timeout_s, request.client.past)
         finally:
             HEARD.reset(token)
 

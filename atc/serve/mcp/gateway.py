@@ -207,9 +207,13 @@ class Gateway:
             self._views[key] = Catalogue(seen, settings=self.settings)
         return self._views[key]
 
-    def client(self, who: ClientId) -> Client:
-        """The client of a connection."""
-        return self._clients.of(who)
+    def client(self, who: ClientId, session: str = "") -> Client:
+        """The client of a connection; ``session``: of the protocol, where it has one."""
+        return self._clients.of(who, session)
+
+    def shows_kept(self, client: Client) -> None:
+        """Note that the client's model is shown what was kept for it, perhaps by another of its sessions."""
+        client.past.saw |= self._clients.sessions.seen_by(client.id.principal)
 
     def values(self, client: Client) -> Values:
         """What is kept for a client."""
@@ -428,6 +432,7 @@ class Gateway:
         approval = replace(guard.approval(client.earlier_writes(run_id)), can_wait=can_wait)
         agent = Agent(approve=replace(approval, approve="park") if parks else approval, **made | limits)
         agent.store = self.store  # one set of connections for all
+        agent.past = client.past
         return agent
 
     async def _with_suggestions(

@@ -20,6 +20,7 @@ from atc.serve.mcp.reports import one_line
 from atc.serve.mcp.requests import ToolRequest
 from atc.traces.stores.base import StoredRun
 from atc.wording import plans
+from atc.wording.origins import careful, untrusted_first
 
 MOST_CALLS, MOST_CHARACTERS = 50, 20_000
 """Calls of a plan that a form shows, and characters."""
@@ -84,12 +85,13 @@ def words_of(planned: PlannedRun, redactor: Redactor, wait_s: float) -> str:
 
 def _call(call: PlannedCall, redactor: Redactor) -> tuple[list[str], bool]:
     """Return the lines of a call, and whether something of it is not shown."""
-    arguments = redactor.value(call.arguments | plans.unknown_arguments(call))
+    flow = call.data_flow
+    arguments = untrusted_first(redactor.value(call.arguments | plans.unknown_arguments(call)), flow)
     origins = {
         name: [(redactor.text(part), redactor.text(origin)) for part, origin in each]
-        for name, each in plans.origins(call.feeds, arguments).items()
+        for name, each in plans.origins(call.feeds, arguments, flow).items()
     }
     shown, cut = question.indented(arguments, origins)
     lines = ["", f"{call.index}. {question.visible_name(call.tool)}. Effect: {call.effect}.", *([""] if shown else [])]
-    warned = question.indented_warnings([redactor.text(text) for text in call.warnings])
+    warned = question.indented_warnings([redactor.text(text) for text in (*careful(flow), *call.warnings)])
     return [*lines, *shown, *(["", "Warnings:", "", *warned] if warned else [])], cut

@@ -18,7 +18,10 @@ from typing import Any
 import mcp_types as types
 
 from atc._host.redaction import Redactor
+from atc._records.origins import CallOrigins, Origin
 from atc.calls.approval import Approval, ApprovalRequest, Refusal, Verdicts
+from atc.calls.argument_origins import Found
+from atc.calls.attempt import AskedAbout, Attempt
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import Journal
@@ -27,6 +30,8 @@ from atc.errors import AtcError, UsageError
 from atc.probing import Budget, Prober
 from atc.probing.call_policy import why_not
 from atc.result import Effect
+from atc.run.author import Past
+from atc.run.origins import with_author
 from atc.schemas.observed import is_documented, says_nothing, times_seen
 from atc.schemas.protocol import Protocol
 from atc.serve.mcp.asking import asker_of
@@ -63,8 +68,26 @@ def _nobody(asked: ApprovalRequest) -> Refusal:
     return Refusal("nobody could be asked to approve this call")
 
 
+class _OfModel:
+    """Says of a call that a client's model makes itself that it wrote all of it, after whatever it has seen."""
+
+    def __init__(self, past: Past) -> None:
+        self._saw = tuple(sorted(past.saw))
+
+    async def of(self, attempt: Attempt) -> Found:
+        return Found(with_author(self.later(attempt.asked()), self._saw), self._saw)
+
+    def later(self, asked: AskedAbout) -> CallOrigins:
+        return dict.fromkeys(asked.sent, frozenset({Origin(kind="author")}))
+
+
 async def single_call(
-    tool: Tool, arguments: Mapping[str, Any], approval: Approval, redactor: Redactor, timeout_s: float
+    tool: Tool,
+    arguments: Mapping[str, Any],
+    approval: Approval,
+    redactor: Redactor,
+    timeout_s: float,
+    past: Past | None = None,
 ) -> CallReply:
     """Make one call. Whatever goes wrong with it is the reply's error.
 
@@ -74,6 +97,7 @@ async def single_call(
         approval: decides over it.
         redactor: masks the credentials that are known.
         timeout_s: seconds that it may take.
+        past: what the client's model has seen, where it makes the call: of an untrusted tool, it sees the answer, too.
 
     Raises:
         ToolImportError: the tool's schema is not a valid JSON Schema.
@@ -81,10 +105,14 @@ async def single_call(
     journal = Journal(None)
     policy = CallPolicy(max_calls=1, call_timeout_s=timeout_s, response_bytes=MAX_BYTES, repairs=0)
     broker = Broker(Toolset([tool]), journal, _unheard, policy, approval, redactor, rules=frozenset())
+    if past is not None:
+        broker.follow(lambda: _OfModel(past), lambda: bool(past.saw))
     broker.begin_program()
     try:
         return await broker.call(CallRequest(1, tool.name, dict(arguments), 0))
     finally:
+        if past is not None:
+            past.saw |= broker.strangers()
         journal.close()
 
 

@@ -20,6 +20,7 @@ from atc.run.given_program import GivenRun
 from atc.run.previews import preview
 from atc.serve.mcp.values import Link, Values
 from atc.wording import outcomes, plans
+from atc.wording.origins import careful
 from atc.wording.prompting import prompt
 
 MORE = "…"
@@ -109,7 +110,8 @@ class PendingReport(_Record):
     Attributes:
         call: its number in the run.
         arguments: exactly; where they are long, a preview of each, and ``cut``.
-        feeds: where arguments come from, a line each. ``warnings``: what the check warned about.
+        feeds: where arguments come from, a line each. ``warnings``: what strangers may have chosen, and what the
+            check warned about.
         changed: what was read anew and is not as it was, so that an earlier yes does not hold.
         until: when it is too late for a yes, in UTC.
     """
@@ -289,14 +291,16 @@ def _pending(calls: Iterable[PendingCall], redactor: Redactor) -> Iterable[Pendi
         else:
             room -= size
         feeds = [feed.model_copy(update={"row": {}}) for feed in call.feeds[:MAX_FEW]]
+        came = plans.came(feeds, call.arguments, call.data_flow)
+        warnings = [*careful(call.data_flow), *call.warnings]
         yield PendingReport(
             call=call.index,
             tool=call.tool,
             line=call.line,
             arguments=arguments,
             cut=is_cut,
-            feeds=[cut(redactor.text(plans.fed(feed, call.arguments)), MAX_TEXT) for feed in feeds],
-            warnings=[cut(text, MAX_TEXT) for text in call.warnings[:MAX_FEW]],
+            feeds=[cut(redactor.text(text), MAX_TEXT) for text in came[:MAX_FEW]],
+            warnings=[cut(redactor.text(text), MAX_TEXT) for text in warnings[:MAX_FEW]],
             changed=[cut(redactor.text(plans.read_again(each)), MAX_TEXT) for each in call.changed[:MAX_FEW]],
             until=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(call.until)),
         )

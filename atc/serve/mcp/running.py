@@ -86,7 +86,7 @@ class Running(Generic[T]):
     async def ask(self, request: ApprovalRequest) -> Verdicts:
         """Have a call approved by whoever waits for this work."""
         known = self._allowed.get(request.tool)
-        plain = not request.is_repeat and request.same_as is None and not request.instead_of
+        plain = not (request.is_repeat or request.same_as or request.instead_of or request.of_strangers)
         if known is not None and plain and known.issuperset(request.warnings):
             return True
         question = Question(request, again=request.tool in self._asked)
@@ -115,7 +115,8 @@ class Running(Generic[T]):
         question.settle(Refusal(why))
 
     def allow_later_calls(self, request: ApprovalRequest) -> None:
-        """Do not ask again about this tool, but for what the user has not seen now: repeats, substitutes, warnings."""
+        """Do not ask again about this tool, but for what the user has not seen now: repeats, substitutes, warnings, and
+        what strangers may have chosen."""
         self._allowed[request.tool] = frozenset(request.warnings)
 
     async def question(self) -> Question | None:

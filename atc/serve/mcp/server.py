@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 import atc
 from atc.errors import AtcError, UsageError
 from atc.models.messages import bounded_tokens
-from atc.serve.mcp.client import Client, ClientId, principal_of
+from atc.serve.mcp.client import Client, ClientId, principal_of, session_of
 from atc.serve.mcp.gateway import Gateway
 from atc.serve.mcp.own_tools import (
     EXTRAS,
@@ -151,8 +151,10 @@ class Face:
     async def _read_resource(
         self, context: ServerRequestContext[Any], params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
+        client = self._client(context)
+        self.gateway.shows_kept(client)
         try:
-            return resource(self.gateway.values(self._client(context)), params.uri)
+            return resource(self.gateway.values(client), params.uri)
         except AtcError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)[:MAX_ERROR]) from None
 
@@ -160,7 +162,7 @@ class Face:
         """Who calls; its name is its own word."""
         known = context.session.client_params
         name = known.client_info.name[:60] if known is not None and known.client_info is not None else ""
-        return self.gateway.client(ClientId(principal_of(context), name))
+        return self.gateway.client(ClientId(principal_of(context), name), session_of(context))
 
 
 def _check_names(params: types.CallToolRequestParams) -> None:

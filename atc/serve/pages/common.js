@@ -260,11 +260,11 @@ function guardedActs(...buttons) {
   return acts;
 }
 
-/** The arguments of a call that is asked about, each with where it comes from. */
+/** The arguments of a call that is asked about, each with where it comes from, behind what to look at before a yes. */
 function givenOf(row) {
   const given = Array.isArray(row.arguments) ? row.arguments : [["", String(row.arguments ?? "")]];
   const from = (name) => (row.origins || []).filter(([of]) => of === name).map(([, text, part]) => el("span", { class: "from" }, comesFrom(text, part)));
-  return [given.length ? el("dl", { class: "given" }, given.map(([name, text]) => [el("dt", { text: name || "arguments" }), el("dd", {}, text, " ", from(name))])) : null,
+  return [(row.careful || []).map((text) => el("p", { class: "note warn", text })), given.length ? el("dl", { class: "given" }, given.map(([name, text]) => [el("dt", { text: name || "arguments" }), el("dd", {}, text, " ", from(name))])) : null,
     row.left_out ? el("p", { class: "faint", text: `${plural(row.left_out, "argument")} more` }) : null];
 }
 

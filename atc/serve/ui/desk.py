@@ -64,7 +64,7 @@ class Question:
             "tool": brief(request.tool),
             "effect": request.effect.value,
             "description": plain(request.description[:2_000]),
-            **shown_arguments(redactor, arguments, request.feeds),
+            **shown_arguments(redactor, arguments, request.feeds, request.data_flow),
             "warnings": [plain(each[:500]) for each in request.warnings[:10]],
             "instead_of": [brief(each) for each in request.instead_of],
             "repeats": request.repeats,

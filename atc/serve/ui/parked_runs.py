@@ -202,7 +202,7 @@ class ParkedRuns:
             "tool": brief(asked.tool),
             "effect": asked.effect,
             "line": asked.line,
-            **shown_arguments(self._redactor, self._redactor.value(asked.arguments), asked.feeds),
+            **shown_arguments(self._redactor, self._redactor.value(asked.arguments), asked.feeds, asked.data_flow),
             "warnings": [self._text(each) for each in asked.warnings[:MOST_NOTES]],
             "changed": [self._text(plans.read_again(each)) for each in asked.changed[:MOST_NOTES]],
             "same_as": self._text(plans.waits_in(asked.same_as)) if asked.same_as else "",

@@ -112,7 +112,7 @@ class PlannedRuns:
             "tool": brief(call.tool),
             "effect": call.effect,
             "line": call.line,
-            **shown_arguments(self._redactor, self._redactor.value(_arguments(call)), call.feeds),
+            **shown_arguments(self._redactor, self._redactor.value(_arguments(call)), call.feeds, call.data_flow),
             "warnings": [self._text(each) for each in call.warnings[:MOST_NOTES]],
             "notes": [self._text(each) for each in call.notes[:MOST_NOTES]],
             "notes_left": max(0, len(call.warnings) - MOST_NOTES),

@@ -9,10 +9,11 @@ from typing import Any
 
 from atc._host.invisible import visible
 from atc._host.redaction import Redactor
-from atc._records.records import Feed
+from atc._records.records import DataFlow, Feed
 from atc.serve.pages.run.nodes import brief
 from atc.wording import plans
 from atc.wording.abridged import abridged
+from atc.wording.origins import careful, untrusted_first
 
 SHOWN_OF_ONE = 400
 """Characters of one argument, or of a call that is done, that a question shows."""
@@ -22,23 +23,29 @@ MOST_DONE = 20
 """Calls that are done already and that a question names; the last ones."""
 
 
-def shown_arguments(redactor: Redactor, arguments: Mapping[str, Any], feeds: Sequence[Feed]) -> dict[str, Any]:
+def shown_arguments(
+    redactor: Redactor, arguments: Mapping[str, Any], feeds: Sequence[Feed], flow: DataFlow | None = None
+) -> dict[str, Any]:
     """Return what a page shows of the arguments of a call, with nothing that steers or hides.
 
     Args:
         redactor: of credentials.
         arguments: packed, credentials masked.
         feeds: where they come from.
+        flow: their origins, where these are known; those that a stranger may have chosen are shown first.
 
     Returns:
-        ``arguments``, pairs of a name and a text; ``origins``, each the name of an argument, where it comes from, and
-        which part of it, if not all; ``cut``, whether a part is not shown; ``left_out``, how many arguments are not.
+        ``careful``, what to look at before a yes; ``arguments``, pairs of a name and a text; ``origins``, each the name
+        of an argument, where it comes from, and which part of it, if not all; ``cut``, whether a part is not shown;
+        ``left_out``, how many arguments are not.
     """
+    arguments = untrusted_first(arguments, flow)
     given = list(islice(arguments.items(), MOST_ARGUMENTS))
     shown = [(abridged(name, SHOWN_OF_ONE), abridged(value, SHOWN_OF_ONE)) for name, value in given]
     names = [visible(name) if len(name) <= SHOWN_OF_ONE else abridged(name, SHOWN_OF_ONE).text for name, _ in given]
-    origins = plans.origins(feeds, arguments)
+    origins = plans.origins(feeds, arguments, flow)
     return {
+        "careful": [brief(redactor.text(each), SHOWN_OF_ORIGIN) for each in careful(flow)],
         "arguments": [[name, value.text] for name, (_, value) in zip(names, shown, strict=True)],
         "origins": [
             [shown_name, *(brief(redactor.text(each), SHOWN_OF_ORIGIN) for each in (origin, part) if each)]

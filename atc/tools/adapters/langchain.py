@@ -24,6 +24,7 @@ from atc.tools.adapters.offered import (
     module_of,
     need,
     toolset_of,
+    untrusted_by_hints,
 )
 from atc.tools.functions import EffectName, described, to_answer
 from atc.tools.openapi.text import clean
@@ -105,6 +106,7 @@ def _described(tool: Any, injected: Mapping[str, Any], config: Mapping[str, Any]
         parameters=_parameters(tool),
         returns=_returns(tool, code),
         effect=effect_by_hints(tool.metadata),
+        untrusted=untrusted_by_hints(tool.metadata),
         location=module_of(code if inspect.isroutine(code) else tool),
         transport=ObjectTransport(
             call=call.begin,

@@ -95,6 +95,7 @@ class Described:
         effect: as its own metadata state it.
         location: the module that it is from.
         transport: how it is called.
+        untrusted: strangers write what it returns, as its metadata state it; ``None``: they do not say.
     """
 
     description: str
@@ -103,6 +104,7 @@ class Described:
     effect: Effect
     location: str
     transport: ObjectTransport
+    untrusted: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,7 @@ def _tool(kind: str, name: str, candidate: Candidate, said: Effect | None) -> To
             parameters=parameters,
             returns=described.returns,
             effect=effect,
+            untrusted=described.untrusted,
             source=Source(kind=kind, location=described.location, operation=candidate.original),
             provenance=Provenance.IMPORTED,
         )
@@ -244,15 +247,26 @@ def effect_by_hints(metadata: Any) -> Effect:
 
     They are a server's claims, and count as those of :meth:`atc.Toolset.from_mcp` do.
     """
-    if not isinstance(metadata, Mapping):
-        return Effect.UNKNOWN
-    hints = metadata.get("annotations")
-    hints = hints if isinstance(hints, Mapping) else metadata
+    hints = _hints(metadata)
     reads = hints.get("readOnlyHint", hints.get("read_only_hint"))
     if isinstance(reads, bool):
         return Effect.READ if reads else Effect.WRITE
     others = ("destructiveHint", "destructive_hint", "idempotentHint", "idempotent_hint")
     return Effect.WRITE if any(hints.get(name) is not None for name in others) else Effect.UNKNOWN
+
+
+def untrusted_by_hints(metadata: Any) -> bool | None:
+    """Whether strangers write what a tool returns, by the same annotations; ``None`` where they do not say."""
+    hints = _hints(metadata)
+    said = hints.get("openWorldHint", hints.get("open_world_hint"))
+    return said if isinstance(said, bool) else None
+
+
+def _hints(metadata: Any) -> Mapping[str, Any]:
+    if not isinstance(metadata, Mapping):
+        return {}
+    hints = metadata.get("annotations")
+    return hints if isinstance(hints, Mapping) else metadata
 
 
 def module_of(thing: object) -> str:

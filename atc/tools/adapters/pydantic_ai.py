@@ -30,6 +30,7 @@ from atc.tools.adapters.offered import (
     need,
     stated_schema,
     toolset_of,
+    untrusted_by_hints,
 )
 from atc.tools.functions import EffectName, described, failure_of
 from atc.tools.held_per_loop import HeldPerLoop
@@ -130,6 +131,7 @@ def _described(name: str, tool: ToolsetTool[Any], held: _Held) -> Described:
         parameters=definition.parameters_json_schema,
         returns=_returns(name, code, definition.return_schema),
         effect=effect,
+        untrusted=untrusted_by_hints(definition.metadata),
         location=module_of(code if code is not None else tool.toolset),
         transport=ObjectTransport(call=call, code=code, held=held, approved_by_caller=unapproved),
     )

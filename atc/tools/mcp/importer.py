@@ -179,6 +179,7 @@ def protocol_of(
         parameters=parameters,
         returns=_returns(tool),
         effect=effect_of(tool.annotations) if trust_hints else Effect.UNKNOWN,
+        untrusted=None if tool.annotations is None else tool.annotations.open_world_hint,
         source=ToolSource(kind="mcp", location=location, operation=tool.name, title=title, server=server),
         provenance=Provenance.IMPORTED,
     )

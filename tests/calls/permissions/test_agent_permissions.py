@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from atc import Agent, FakeModel, Result, SettingsError, Toolset, UsageError, tool
+from atc._records.origins import CallOrigins, Origin
 from atc.calls import question
-from atc.calls.approval import Approval, ApprovalRequest
+from atc.calls.approval import Approval, ApprovalRequest, Refusal
 from atc.calls.permissions import Permissions, agent_permissions
 from atc.settings import Settings
 from tests.support.permissions import file_of, written
@@ -92,8 +93,19 @@ def asked(permissions: Permissions, approve: Any, name: str, *warnings: str, **a
     rule = agent_permissions.approval_of(permissions, None if isinstance(approve, dict) else approve, settings)
     assert rule.policy is not None
     protocol = TOOLS[name].protocol
-    request = ApprovalRequest(name, arguments, protocol.effect, "", warnings, protocol=protocol)
+    about = {
+        each: arguments.pop(each) for each in ("origins", "untrusted", "author_saw", "strangers") if each in arguments
+    }
+    request = ApprovalRequest(name, arguments, protocol.effect, "", warnings, protocol=protocol, **about)
     return asyncio.run(rule.policy.asker(request))
+
+
+MAIL: CallOrigins = dict.fromkeys(("seats", "room"), frozenset({Origin(kind="tool", tool="mail")}))
+STRANGERS = {"strangers": ("mail",)}
+SUSPECT: list[dict[str, Any]] = [
+    {"origins": MAIL, "untrusted": ("seats",), **STRANGERS},
+    {"author_saw": ("mail",), **STRANGERS},
+]
 
 
 def yes(request: ApprovalRequest) -> bool:
@@ -175,6 +187,39 @@ def test_an_allowed_write_that_depends_on_a_warning_is_not_made_unasked(rules: P
     assert asked(rules, "always", "paint", "w", room="r").status == "warned"
     assert asked(rules, yes, "book", "w", seats=1) is True
     assert asked(rules, {"approve": "always", "warnings": "allow"}, "book", "w", seats=1) is True
+
+
+@pytest.mark.parametrize("suspect", SUSPECT)
+@pytest.mark.parametrize("choice", [None, "always", {"approve": "always", "warnings": "allow"}])
+def test_no_choice_is_a_yes_to_what_strangers_may_have_chosen(
+    rules: Permissions, choice: Any, suspect: dict[str, Any]
+) -> None:
+    for answer in (
+        asked(rules, choice, "book", seats=1, **suspect),
+        asked(rules, choice, "paint", room="r", **suspect),
+        asked(rules, choice, "paint", "w", room="r", **suspect),
+    ):
+        assert isinstance(answer, Refusal)
+        assert (answer.status, answer.by_user) == ("denied", False)
+        assert "strangers" in answer.reason
+    assert asked(rules, yes, "book", seats=1, **suspect) is True
+    assert asked(rules, "never", "book", seats=1, **suspect).by_user
+
+
+def test_only_the_file_lifts_what_strangers_may_have_chosen(tmp_path: Path) -> None:
+    told = asked(written(tmp_path, ""), "always", "book", seats=1, **SUSPECT[0] | SUSPECT[1])
+    _, _, lines = told.reason.partition("\n")
+    assert asked(written(tmp_path, lines), "always", "book", seats=1, **SUSPECT[0] | SUSPECT[1]) is True
+
+
+def test_at_a_terminal_what_strangers_may_have_chosen_is_asked_about(
+    rules: Permissions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(question, "has_terminal", lambda: True)
+    monkeypatch.setattr(question, "ask", lambda *rest: asyncio.sleep(0, False))
+    for suspect in SUSPECT:
+        assert asked(rules, "always", "book", seats=1, **suspect) is False
+    assert asked(rules, "always", "book", seats=1) is True
 
 
 def test_at_a_terminal_a_question_is_put_also_under_always(rules: Permissions, monkeypatch: pytest.MonkeyPatch) -> None:

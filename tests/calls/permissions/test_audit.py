@@ -14,8 +14,10 @@ import pytest
 
 from atc._host.files import lock
 from atc._host.redaction import Redactor
+from atc._records.origins import data_flow
+from atc._records.records import Origin
 from atc.calls.permissions import Who
-from atc.calls.permissions.audit import KEPT, AuditLog, read_audit
+from atc.calls.permissions.audit import KEPT, MAX_ORIGINS, AuditLog, read_audit
 from atc.result import Effect
 
 
@@ -70,6 +72,25 @@ def test_what_a_stranger_sends_is_cut_and_steers_no_screen(tmp_path: Path) -> No
     (record,) = read_audit(log.path)
     assert record is not None
     assert record.arguments["…"] == "71 more"
+
+
+def test_where_arguments_came_from_is_written_down_without_a_value_and_bounded(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.jsonl", Redactor(["s3cret-key"]))
+    mail = Origin(kind="tool", tool="read_mail", path=("s3cret-key", "x" * 100, "\ud800"), how="choice")
+    many = frozenset(Origin(kind="tool", tool=f"t{number}") for number in range(500))
+    flow = data_flow({**{f"n{n}": many for n in range(90)}, "to": frozenset({mail})}, ("to",), ("read_mail",))
+    asyncio.run(
+        log.note(Who(), tool="pay", effect=Effect.WRITE, arguments={}, verdict="refused", by="nobody", flow=flow)
+    )
+    content = log.path.read_bytes()
+    assert b"s3cret-key" not in content
+    assert len(content) < 20_000
+    (record,) = read_audit(log.path)
+    assert record is not None
+    assert (record.untrusted, record.author_saw) == (("to",), ("read_mail",))
+    (kept,) = record.origins["to"]
+    assert (kept.kind, kept.tool, kept.how, kept.path[1:]) == ("tool", "read_mail", "choice", ("x" * 50, "?"))
+    assert sum(map(len, record.origins.values())) == MAX_ORIGINS
 
 
 def test_a_full_file_is_turned_over_and_few_stay(tmp_path: Path) -> None:

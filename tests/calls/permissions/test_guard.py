@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
+from atc._records.origins import Origin
 from atc.calls.approval import ApprovalRequest, Refusal
 from atc.calls.permissions import Permissions, Who
+from atc.calls.permissions.approvers import ApproverKey, encoded
 from atc.calls.permissions.audit import AuditLog
 from atc.calls.permissions.guard import HOUR_S, Guard, Limiter
 from atc.errors import ToolError, UsageError
 from atc.result import Effect
-from atc.schemas.protocol import Protocol
+from atc.schemas.protocol import Protocol, Source
 from atc.serve.mcp.guards import MAX_KEPT, Guards
 from atc.settings import Settings
 from atc.tools.tool import Toolset
@@ -79,6 +81,69 @@ def test_where_nobody_can_be_asked_the_refusal_has_the_line_that_would_allow_it(
         assert decided(allowing, request()) is True
     assert not isinstance(decided(Guard(written(tmp_path, line), Who("bob", "x"), nobody), request()), bool)
     assert [each["by"] for each in lines(log.path)] == ["nobody", "rule 1"] * 2
+
+
+MAIL = {"n": frozenset({Origin(kind="tool", tool="mail", path=("sum",))})}
+SUSPECT = [{"untrusted": ("n",), "origins": MAIL}, {"author_saw": ("mail",)}]
+
+
+@pytest.mark.parametrize("suspect", SUSPECT)
+def test_what_strangers_may_have_chosen_is_asked_about_though_a_rule_allows_it(
+    suspect: dict[str, Any], tmp_path: Path, log: AuditLog
+) -> None:
+    ask = Asked()
+    guard = Guard(written(tmp_path, '[[rules]]\nallow = "book"'), Who(), ask, log)
+    assert decided(guard, request(**suspect)) is True
+    assert len(ask.seen) == 1
+    assert decided(guard, request("look", READ, **suspect)) is True
+    assert len(ask.seen) == 1
+    assert [line["by"] for line in lines(log.path)] == ["user"]
+
+
+@pytest.mark.parametrize("suspect", SUSPECT)
+@pytest.mark.parametrize("rule", ["", '[[rules]]\nallow = "book"'])
+def test_where_nobody_can_be_asked_about_it_the_refusal_has_the_lines_that_lift_it(
+    rule: str, suspect: dict[str, Any], tmp_path: Path, log: AuditLog
+) -> None:
+    nobody = Asked(Refusal("nobody could be asked"))
+    answer = decided(Guard(written(tmp_path, rule), Who(), nobody, log), request(**suspect))
+    assert isinstance(answer, Refusal)
+    assert answer.status == "denied"
+    assert "mail" in answer.reason
+    _, _, line = answer.reason.partition("\n")
+    assert decided(Guard(written(tmp_path, f"{line}\n{rule}"), Who(), nobody, log), request(**suspect)) is True
+    more = request(**suspect, repeats="run")
+    told = decided(Guard(written(tmp_path, rule), Who(), nobody, log), more)
+    assert "[[rules]]" not in told.reason
+    assert "after_untrusted" not in told.reason
+
+
+def test_a_call_whose_origins_nobody_found_meets_every_rule_that_forbids_some(tmp_path: Path, log: AuditLog) -> None:
+    text = '[[rules]]\nallow = "book"\nfrom = {n = "task"}\n[[rules]]\ndeny = "drop"\nnot_from = {n = "tool:mail"}'
+    ask, task = Asked(False), {"n": frozenset({Origin(kind="task")})}
+    guard = Guard(written(tmp_path, text), Who(), ask, log)
+    assert guard.needs_origins
+    assert decided(guard, request(origins=task)) is True
+    assert (decided(guard, request()), len(ask.seen)) == (False, 1)
+    assert "rule 2" in decided(guard, request("drop")).reason
+    assert decided(guard, request("drop", origins=task)) is False
+
+
+def test_a_value_of_a_tool_counts_by_the_name_that_its_server_has_for_it(tmp_path: Path, log: AuditLog) -> None:
+    page = Protocol(name="hub_page", source=Source(kind="mcp", location="hub", operation="page"))
+    origins = {"n": frozenset({Origin(kind="tool", tool="hub_page")})}
+    guard = Guard(written(tmp_path, '[[rules]]\ndeny = "book"\nnot_from = "tool:page"'), Who(), Asked(), log)
+    assert decided(guard, request(origins=origins)) is True
+    assert isinstance(decided(guard, request(origins=origins, protocol_of={"hub_page": page}.get)), Refusal)
+
+
+def test_a_suspect_call_waits_for_an_approver(tmp_path: Path, log: AuditLog) -> None:
+    pytest.importorskip("cryptography")
+    key = encoded(ApproverKey(ApproverKey.new()).public)
+    text = f'[[rules]]\nallow = "book"\n[approvers]\nann = {{public_key = "{key}"}}'
+    guard = Guard(written(tmp_path, text), Who(), Asked(), log)
+    assert not guard.judge(request()).waits
+    assert all(guard.judge(request(**suspect)).waits for suspect in SUSPECT)
 
 
 @pytest.mark.parametrize("odd", [{"instead_of": ("t",)}, {"repeats": "run"}])

@@ -297,7 +297,9 @@ def test_no_work_is_done_beyond_the_budget() -> None:
 def test_a_call_is_decided_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     permissions, decided = written(tmp_path, '[[rules]]\nask = "put"'), []
     real = Permissions.decide
-    monkeypatch.setattr(Permissions, "decide", lambda self, *given: decided.append(given) or real(self, *given))
+    monkeypatch.setattr(
+        Permissions, "decide", lambda self, *given, **more: decided.append(given) or real(self, *given, **more)
+    )
     guard = Guard(permissions, Who(), lambda request: True)
     approval = guard.approval()
     request = ApprovalRequest("put", {"n": 1}, Effect.WRITE, "", protocol=PUT)

@@ -226,3 +226,17 @@ def test_a_page_may_ask_its_own_server_and_a_file_nobody() -> None:
         assert "require-trusted-types-for &#39;script&#39;; trusted-types &#39;none&#39;" in page
     for page in (run_page([], live), runs_page([], live)):
         assert "connect-src &#39;self&#39;" in page
+
+
+def test_a_call_says_what_strangers_may_have_chosen_and_nothing_in_it_steers_the_page() -> None:
+    evil = {"kind": "tool", "tool": "read_mail", "path": ["body\u202e\n"], "how": "value"}
+    flow = {"origins": {"to": [evil]}, "untrusted": ["to"], "strangers": ["read_mail"]}
+    asked = {"index": 2, "tool": "pay", "arguments": {"to": "x"}, "effect": "write", "line": 1, "data_flow": flow}
+    for kind, data in (("approval_asked", {"warnings": [], "instead_of": []}), ("call_ended", {"status": "ok"})):
+        made = shown(1, {"kind": kind, "at": 1.0, "data": asked | data})
+        assert made is not None
+        assert made["data"]["careful"] == ["strangers may have chosen to"]
+        assert made["data"]["origins"] == [["to", "read_mail['body\\u202e\\n'] (strangers write that)"]]
+    damaged = shown(1, {"kind": "call_ended", "at": 1.0, "data": asked | {"status": "ok", "data_flow": {"x": 1}}})
+    assert damaged is not None
+    assert "careful" not in damaged["data"]

@@ -84,6 +84,7 @@ function detailsOf(call) {
   const texts = [...(call.notes || []), ...(call.drift || []).map((text) => `the response is not as documented: ${textOf(text)}`)].map(textOf).filter(Boolean);
   const element = el("div", { class: "details" },
     texts.map((text) => el("p", { class: "note", text })), (call.warnings || []).map((text) => el("p", { class: "note warn", text: textOf(text) })),
+    (call.careful || []).map((text) => el("p", { class: "note warn", text })),
     call.error ? titled("Error", tree(call.error, call.n, null, true, true), call.service_message ? [el("p", { class: "faint", text: "the service's own words" }), tree(call.service_message, call.n, null, true, true)] : "") : "",
     titled(call.original ? "Arguments, as they were sent" : "Arguments", tree(call.arguments === undefined ? null : call.arguments, call.n), originsOf(call)),
     call.original ? titled("Arguments, as the program gave them", tree(call.original, call.n)) : "",

@@ -152,7 +152,8 @@ class Run {
   }
   on_call_ended(data, event) {
     this.asked.delete(data.index);
-    const call = this.call(data, event);
+    const { asked, origins, careful } = this.calls.get(data.index) || {};
+    const call = this.call(asked ? { ...data, origins, careful } : data, event); // the question said more
     call.n = event.n;
     call.endedAt = event.at;
     if (Object.hasOwn(this.counts, call.status)) this.counts[call.status]++;

@@ -7,7 +7,7 @@ too, as ``damaged`` (a known kind with a wrong field) or ``unknown`` (a kind of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
@@ -16,11 +16,12 @@ from typing import Any
 from atc import wording
 from atc._records.packing import as_text
 from atc._records.prices import money_text
-from atc._records.records import BodyError, Drift, DryRun, Feed, Replacement, SketchFacts
+from atc._records.records import BodyError, DataFlow, Drift, DryRun, Feed, PlannedCall, Replacement, SketchFacts
 from atc.errors import TraceError
 from atc.serve.pages.run.nodes import WHOLE, Limits, as_json, brief, node, plain, value_at
 from atc.traces.reading import FAILS
 from atc.wording import outcomes, plans, sketches
+from atc.wording.origins import careful
 
 _MOST, _SENTENCE = 300, 500
 _FEEDS = 40
@@ -40,15 +41,21 @@ def _chosen(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _asked(data: Mapping[str, Any]) -> dict[str, Any]:
-    feeds = [Feed.model_validate_json(as_json(each)) for each in islice(data.get("feeds", ()), _MOST)]
+    return _came([Feed.model_validate_json(as_json(each)) for each in islice(data.get("feeds", ()), _MOST)], data)
+
+
+def _came(feeds: Sequence[Feed], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where the arguments of a call came from, and what to be careful about."""
+    flow = DataFlow.model_validate_json(as_json(data.get("data_flow") or {}))
     arguments = data.get("arguments")
-    found = plans.origins(feeds, arguments if isinstance(arguments, Mapping) else {})
+    found = plans.origins(feeds, arguments if isinstance(arguments, Mapping) else {}, flow)
     origins = [
         [brief(name), *(_sentence(each) for each in (origin, part) if each)]
         for name, parts in found.items()
         for part, origin in parts
     ]
-    return {"origins": origins} if origins else {}
+    told = {"origins": origins, "careful": list(map(_sentence, careful(flow)))}
+    return {name: each for name, each in told.items() if each}
 
 
 def _called(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,12 +63,20 @@ def _called(data: Mapping[str, Any]) -> dict[str, Any]:
     found = [wording.drifted(Drift.model_validate(each)) for each in drifts]
     if data.get("body_error"):
         found.append(wording.stated(BodyError.model_validate(data["body_error"])))
-    return {"drift": list(map(_sentence, found))} if found else {}
+    return ({"drift": list(map(_sentence, found))} if found else {}) | (_came((), data) if "data_flow" in data else {})
 
 
 def _banned(data: Mapping[str, Any]) -> dict[str, Any]:
     substitutes = [Replacement.model_validate(each) for each in islice(data.get("substitutes", ()), 20)]
     return {"words": _sentence(wording.is_down(str(data["tool"])[:200], substitutes))}
+
+
+def _planned(call: PlannedCall) -> dict[str, Any]:
+    came = plans.came(call.feeds, call.arguments, call.data_flow)
+    told = [*call.notes[:20], *(f"careful: {text}" for text in careful(call.data_flow)), *came[:_FEEDS]]
+    more = [f"… and {len(came) - _FEEDS} more"] if len(came) > _FEEDS else []
+    text = plain(plans.planned_call(call)[:_SENTENCE])
+    return {"index": call.index, "line": call.line, "text": text, "notes": [*map(_sentence, told), *more]}
 
 
 def _ended(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,17 +97,7 @@ def _ended(data: Mapping[str, Any]) -> dict[str, Any]:
         found = DryRun.model_validate_json(as_json(data["dry_run"]))
         made["plan"] = {
             "heading": plans.heading(found),
-            "calls": [
-                {
-                    "index": call.index,
-                    "line": call.line,
-                    "text": plain(plans.planned_call(call)[:_SENTENCE]),
-                    "notes": [_sentence(note) for note in call.notes[:20]]
-                    + [_sentence(plans.fed(feed, call.arguments)) for feed in call.feeds[:_FEEDS]]
-                    + ([f"… and {left} more"] if (left := len(call.feeds) - _FEEDS) > 0 else []),
-                }
-                for call in found.planned[:_MOST]
-            ],
+            "calls": [_planned(call) for call in found.planned[:_MOST]],
             "stop": _sentence(plans.stop(found.stop, found.planned)) if found.stop is not None else "",
             "unseen": _sentence(plans.unseen(found.unseen)) if found.unseen else "",
         }

@@ -1,0 +1,93 @@
+"""Lines of TOML for a permissions file, to be pasted: what would allow a call that was refused or asked about."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from atc._host.invisible import is_invisible
+from atc._records.origins import Origin, Origins
+from atc.calls.permissions.facts import EVERYONE, LOCAL
+from atc.calls.permissions.origins import TOOL, VIA, needs_listing
+from atc.calls.permissions.patterns import literal, pattern_problem
+
+if TYPE_CHECKING:
+    from atc.calls.permissions.document import Section
+
+AFTER_UNTRUSTED = 'after_untrusted = "allow"  # at the top of the file. It opens every write of such programs'
+MAX_ORIGINS = 20
+"""Origins of an argument, and arguments, that a line names; nobody reads more."""
+_BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+def allowing(tool: str, principal: str) -> str:
+    """Return the rule that allows a principal's calls of a tool, as TOML; empty where no pattern can name it."""
+    exactly = literal(principal)
+    if pattern_problem(exactly):
+        return ""
+    bound = "" if principal == LOCAL else f"\nprincipal = {quoted(exactly)}"
+    return f"[[rules]]\nallow = {quoted(tool)}{bound}"
+
+
+def allowing_from(tool: str, principal: str, found: Mapping[str, Origins]) -> str:
+    """Return the rule that allows a principal's calls of a tool whose arguments come from where they came from, as
+    TOML; empty where no rule can: what cannot be followed is never allowed.
+
+    Args:
+        tool: its name.
+        principal: who calls.
+        found: the origins of its targets, by their paths.
+    """
+    rule = allowing(tool, principal)
+    listed: dict[str, list[str]] = {}
+    for path, origins in found.items():
+        needed = {_text(each) for each in origins if needs_listing(each)}
+        texts = sorted(needed - {VIA + text for text in needed})
+        if not rule or not all(texts) or not 0 < len(texts) <= MAX_ORIGINS or any(map(pattern_problem, texts)):
+            return ""
+        listed[path] = texts
+    if not 0 < len(listed) <= MAX_ORIGINS:
+        return ""
+    table = ", ".join(f"{_key(path)} = [{', '.join(map(quoted, texts))}]" for path, texts in listed.items())
+    tools = {text.removeprefix(VIA) for texts in listed.values() for text in texts}
+    strangers = sorted(text for text in tools if text.startswith(TOOL))
+    opens = f"what {', '.join(strangers)} answers may choose `{'`, `'.join(listed)}`"
+    opened = f"  # it opens: {opens}" if strangers else ""
+    return f"{rule}\nfrom = {{ {table} }}{quoted(opened)[1:-1]}"
+
+
+def _text(origin: Origin) -> str:
+    """Return the pattern of one origin and of what is below it; empty where none can be allowed."""
+    if origin.kind != "tool":
+        return "" if origin.kind == "unknown" else origin.kind
+    via = VIA if origin.how in ("call", "choice") else ""
+    steps = (literal(key).replace(".", "?") for key in origin.path if all(origin.path))
+    return via + ".".join((f"{TOOL}{literal(origin.tool)}", *steps))
+
+
+def _key(path: str) -> str:
+    return path if _BARE.match(path) else quoted(path)
+
+
+def granting(tool: str, principal: str, section: Section) -> str:
+    """Return the line that grants a tool to a principal beside those that it has, as TOML."""
+    if principal == EVERYONE or pattern_problem(literal(principal)):
+        return ""
+    have = section.tools.texts if section.tools is not None else ()
+    shown = have if len(have) <= 20 else ()
+    names = ", ".join(map(quoted, (*shown, tool)))
+    return f"[clients.{quoted(principal)}]\ntools = [{names}]{'' if shown == have else '  # beside those that it has'}"
+
+
+def quoted(text: str) -> str:
+    """Return a text as TOML writes it; what nobody would see is an escape."""
+    clean = json.dumps(text.encode("utf-8", "replace").decode(), ensure_ascii=False)
+    if clean.isascii() and clean.isprintable():
+        return clean
+    return "".join(c if c.isprintable() and not is_invisible(c) else _escaped(ord(c)) for c in clean)
+
+
+def _escaped(code: int) -> str:
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,254 @@
+"""Finds where the arguments of one run's calls come from: what its programs say, and what the run saw.
+
+A program is followed once, in a thread, and only if somebody asks (:mod:`atc.programs.origins`). The run adds to what
+was found, and never takes away: to a literal that stands in what strangers wrote, where it stands; to the literals of
+a program whose author had seen such text, the tools that it had it from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from atc._records.origins import UNKNOWN, CallOrigins, Origin, OriginKind, Origins
+from atc.calls.argument_origins import Found
+from atc.calls.attempt import AskedAbout, Attempt
+from atc.schemas.protocol import Protocol as ToolProtocol
+from atc.schemas.protocol import original_arguments, parameters_of
+
+if TYPE_CHECKING:
+    from atc.programs.origins.program import ProgramOrigins
+    from atc.result import Call
+    from atc.run.run import BegunProgram, InputOrigins, Run
+
+LOOK = "look"
+LITERAL, AUTHOR = frozenset({Origin(kind="literal")}), frozenset({Origin(kind="author")})
+MAX_READ = 2_000_000
+"""Characters of responses that one call's literals are looked for in."""
+_OWN_TEXT = frozenset({"literal", "author"})
+
+
+class FollowedProgram:
+    """Follows one program as it ran, as soon as somebody asks.
+
+    Args:
+        source: its text; empty where calls are made without a program: nothing is known of them.
+        tools: all that it may call.
+        inputs: the origins of the variables that it was given.
+        names: of these variables.
+        task: in the user's words.
+        text: what its other literals are.
+    """
+
+    def __init__(
+        self,
+        source: str = "",
+        tools: Mapping[str, ToolProtocol] | None = None,
+        inputs: InputOrigins = dict,
+        names: Collection[str] = (),
+        task: str = "",
+        text: OriginKind = "literal",
+    ) -> None:
+        self.source = source
+        self._tools, self._inputs, self._names = tools or {}, inputs, names
+        self._task, self._text = task, text
+        self._lock = threading.Lock()
+        self._followed: ProgramOrigins | None = None
+
+    def of_call(self, tool: str, line: int, arguments: Collection[str]) -> CallOrigins:
+        """Return the origins of a call's arguments, by the names that the tool knows."""
+        if not self.source:
+            return dict.fromkeys(arguments, UNKNOWN)
+        with self._lock:
+            found = self._program.of_call(tool, line, arguments)
+        return {**dict.fromkeys(arguments, UNKNOWN), **found}
+
+    def of_variable(self, name: str) -> Origins:
+        """Return the origins of what a variable of the program holds when it ends."""
+        if not self.source:
+            return UNKNOWN
+        with self._lock:
+            return self._program.of_variable(name)
+
+    @property
+    def _program(self) -> ProgramOrigins:
+        if self._followed is None:
+            from atc.programs.origins.program import ProgramOrigins
+            from atc.programs.program import Program
+
+            given = self._inputs()
+            inputs = {name: given.get(name, UNKNOWN) for name in self._names}
+            self._followed = ProgramOrigins(
+                Program(self.source), self._tools, inputs=inputs, task=self._task, text=self._text
+            )
+        return self._followed
+
+
+class RunOrigins:
+    """Finds the origins of the arguments of one run's calls (:class:`atc.calls.argument_origins.ArgumentOrigins`).
+
+    A call that no program makes (:meth:`Run.call`) has those that its caller says, as an inverse of ``undo`` has those
+    of the call that it undoes; else they are ``unknown``. A read that settles a call in doubt does not come here: it is
+    made outside of its run.
+
+    Args:
+        run: the run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._programs: dict[tuple[int, int], FollowedProgram] = {}
+
+    # -- the programs of the run ---------------------------------------------------------------------------------------
+
+    def program(self, number: tuple[int, int]) -> FollowedProgram:
+        """Return a program of the run, by the numbers of its stage and its own; it is followed once."""
+        if number not in self._programs:
+            begun = self._run.begun.get(number)
+            self._programs[number] = FollowedProgram() if begun is None else _followed(begun)
+        return self._programs[number]
+
+    @property
+    def last(self) -> FollowedProgram:
+        """Return the program that ran last."""
+        return self.program((self._run.broker.journal.stage, self._run.broker.journal.attempt))
+
+    async def looked(self, values: Mapping[str, Any]) -> InputOrigins:
+        """Return the origins of what the next program is given after one that looked at these values.
+
+        They are those that the arguments of its ``look`` had, and of what it had itself. They are found at once where
+        a rule may ask for them, so that the journal has them.
+        """
+        program, before, names = self.last, self._run.input_origins, [*values]
+        line = next((call.line for call in self._run.last_calls if call.tool == LOOK and call.succeeded), 0)
+
+        @cache
+        def found() -> Mapping[str, Origins]:
+            return {**before(), **program.of_call(LOOK, line, names)}
+
+        if self._run.wants_origins:
+            await asyncio.to_thread(found)
+        return found
+
+    def answer(self, value: Any) -> Callable[[], Origins]:
+        """Return what finds the origins of the run's answer; unknown where it is not what the last program set.
+
+        Args:
+            value: the answer, as JSON values and bytes.
+        """
+        program = self.last
+        if value != self._run.last_answer:
+            return lambda: UNKNOWN
+        return cache(lambda: program.of_variable("answer"))
+
+    # -- one call ------------------------------------------------------------------------------------------------------
+
+    async def of(self, attempt: Attempt) -> Found:
+        """Return where the arguments of a call come from, as they are sent."""
+        asked, strangers, author = attempt.asked(), self._run.broker.strangers(), self._run.author
+        calls = [call for call in self._run.calls if call.succeeded and call.tool in strangers]
+
+        def found() -> Found:  # a program and the answers that it had may be long
+            origins = _seen(self.later(asked), asked, calls)
+            try:
+                saw = () if author is None else author.saw(attempt, origins)
+            except Exception:  # whatever a program makes of it: the call counts as written since
+                saw = tuple(sorted({*strangers, *(() if author is None else author.heard)}))
+            return Found(with_author(origins, saw), saw)
+
+        return await asyncio.to_thread(found)
+
+    def later(self, asked: AskedAbout) -> CallOrigins:
+        """Return the same of a call that has ended, without what its run saw."""
+        tool = self._run.broker.tools.get(asked.tool)
+        protocol = None if tool is None else tool.protocol
+        try:
+            given = asked.given if protocol is None else original_arguments(protocol, dict(asked.given))
+            if asked.said is not None:
+                said = asked.said
+                return _repaired({name: said.get(name, UNKNOWN) for name in given}, given, asked)
+            found = self.program(asked.program).of_call(asked.tool, asked.line, given)
+            return _repaired(_doubted(found, given, asked, protocol), given, asked)
+        except Exception:  # whatever a program makes of it: nobody knows then
+            return dict.fromkeys(asked.sent, UNKNOWN)
+
+
+def _followed(begun: BegunProgram) -> FollowedProgram:
+    inputs = begun.inputs
+    if begun.text == "author":  # a client's model gave them as it gave the program
+        given = dict.fromkeys(begun.names, AUTHOR)
+        inputs = lambda: given  # noqa: E731
+    return FollowedProgram(begun.source, begun.tools, inputs, begun.names, begun.task, begun.text)
+
+
+def _doubted(
+    found: CallOrigins, given: Mapping[str, Any], asked: AskedAbout, protocol: ToolProtocol | None
+) -> CallOrigins:
+    """Add ``unknown`` where the call does not look as its program says: it has two names of one argument, or the name
+    that no program writes (``from`` in place of ``from_``), or a value where the program has none."""
+    own = {} if protocol is None else {each.original: each.name for each in parameters_of(protocol)}
+    odd = len(given) < len(asked.given) or any(own.get(name, name) != name for name in asked.given)
+    if odd:
+        return {name: of | UNKNOWN for name, of in found.items()}
+    return {name: of or (UNKNOWN if given.get(name, True) else LITERAL) for name, of in found.items()}
+
+
+def _repaired(found: CallOrigins, given: Mapping[str, Any], asked: AskedAbout) -> CallOrigins:
+    """Return the origins of the arguments that are sent, of those that the program gave, both as the tool names them.
+
+    A repair by rule makes an argument of what the program gave: of that argument, or of whatever it gave. What a model
+    gave in its place can have any origin.
+    """
+    if not (asked.repairs or asked.by_model) and asked.sent.keys() <= found.keys():
+        return found
+    everything: Origins = frozenset().union(*found.values())
+    respelt = {str(each.name): each.path[0] for each in asked.repairs if each.kind == "respelt" and len(each.path) == 1}
+    defaults = {each.path[0] for each in asked.repairs if each.kind == "default" and len(each.path) == 1}
+    made: dict[str, Origins] = {}
+    for name, value in asked.sent.items():
+        if name in given and name in found and _is_same(given[name], value):
+            made |= {path: of for path, of in found.items() if path == name or path.startswith(f"{name}.")}
+        elif asked.by_model:
+            made[name] = UNKNOWN | everything
+        elif name in found:
+            made[name] = found[name]
+        elif respelt.get(name) in found:
+            made[name] = found[str(respelt[name])]
+        else:
+            made[name] = everything | (LITERAL if name in defaults else frozenset()) or UNKNOWN
+    return made
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
+
+
+def _seen(found: CallOrigins, asked: AskedAbout, calls: Iterable[Call]) -> CallOrigins:
+    """Add to each argument that is the program's own text alone where it stands in what strangers wrote before."""
+    own = [name for name, of in found.items() if name in asked.sent and {each.kind for each in of} <= _OWN_TEXT]
+    before = [call for call in calls if call.index < asked.index] if own else []
+    if not before:
+        return found
+    from atc.programs.feeds import distinct, leaves
+
+    made, left = dict(found), MAX_READ
+    for name in own:
+        texts = {text for text, _ in leaves(asked.sent[name]) if distinct(text)}
+        for call in before:
+            for text, path in leaves(call.value) if texts else ():
+                left -= (len(text) + 1) * len(texts)
+                if left < 0:
+                    return made
+                if any(each in text for each in texts):
+                    keys = tuple(step for step in path if isinstance(step, str))
+                    made[name] |= {Origin(kind="tool", tool=call.tool, path=keys)}
+    return made
+
+
+def with_author(origins: CallOrigins, saw: Collection[str]) -> CallOrigins:
+    """Return the origins of a call's arguments, with what its author had seen before it wrote them."""
+    seen = frozenset(Origin(kind="tool", tool=tool, how="author") for tool in saw)
+    return {name: of if all(each.kind == "tool" for each in of) else of | seen for name, of in origins.items()}
