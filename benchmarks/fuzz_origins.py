@@ -30,7 +30,7 @@ from benchmarks.fuzzing.flows.shrink import smallest
 from benchmarks.fuzzing.flows.writer import written
 
 MAX_MEMORY = 4_000_000_000
-KINDS = ("tool", "empty", "path", "error", "slow")
+KINDS = ("tool", "literal", "empty", "path", "error", "slow")
 """Of misses."""
 MAX_SHRUNK = 12
 """Misses that are made smaller; those of one cause and one last statement count once."""

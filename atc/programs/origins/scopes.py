@@ -67,6 +67,10 @@ class Scope:
         if name in self._always:
             self._graph.copy(node, self._always[name])
 
+    def assigned(self, name: str) -> bool:
+        """Return whether a variable of this scope, or of the module's inputs, may have a value here already."""
+        return name in self._versions or self._readable is None
+
     def read(self, name: str) -> int:
         """Return the node of what a name stands for here."""
         if (owner := self.elsewhere.get(name)) is not None:

@@ -280,8 +280,8 @@ class Statements(Definitions):
                 self.graph.scramble(base, (which, self.chosen()))
             elif isinstance(target, ast.Attribute):
                 self.graph.scramble(self.ev(target.value), (self.chosen(),))
-            elif not isinstance(target, ast.Name):
-                raise GiveUp("del")
+            elif not isinstance(target, ast.Name) or self.pc or self.touched or self.within is not None:
+                raise GiveUp("del")  # whether a name is there would be chosen by what chose this
 
     def nothing(self, node: ast.stmt) -> None:
         """Read a statement that does nothing."""
@@ -382,8 +382,8 @@ class Statements(Definitions):
         graph, before, outer = self.graph, self.pc, (self.touched, self.caught)
         touched, begin = self._open_try()
         self.block(node.body)
-        bodies = [self.scope.any_since(begin)]
         names = self.scope.close()
+        bodies = [self.scope.any_since(begin)]
         self.pc = before
         caught = self.under(touched)
         self.touched, self.caught = outer
@@ -406,9 +406,9 @@ class Statements(Definitions):
             self.block(handler.body)
             ends.append({**bodies[0], **self.scope.close()})
         self.pc = before
+        anywhere = self.scope.any_since(begin) if node.finalbody else {}
         self.scope.join(ends)
         if node.finalbody:
-            anywhere = self.scope.any_since(begin)
             self.scope.preset(anywhere)
             self.block(node.finalbody)
         self.pc = before
@@ -438,9 +438,8 @@ class Statements(Definitions):
             if item.optional_vars is not None:
                 self.store_to(item.optional_vars, self.mixed([context], graph.node(), self._inner()))
         self.block(node.body)
-        anywhere = self.scope.any_since(begin)
         self.scope.close()
-        self.scope.preset(anywhere)
+        self.scope.preset(self.scope.any_since(begin))
         if outer[0]:
             graph.copy(touched, outer[0])
         self.touched, self.caught = outer

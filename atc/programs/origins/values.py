@@ -307,6 +307,10 @@ class Values(Standard):
         value = self.ev(node.value)
         assert isinstance(node.target, ast.Name)
         kept = self.guarded(value)
+        if self.scope.assigned(node.target.id):  # an operator before it may pass it over
+            kept, assigned = self.graph.node(), kept
+            self.graph.copy(assigned, kept)
+            self.graph.copy(self.scope.read(node.target.id), kept)
         self.scope.assign(node.target.id, kept)
         for each in self.walrus:
             each.append((node.target.id, kept))

@@ -94,8 +94,8 @@ STATEMENTS = (
 TRICKS = _templates("tricks.txt")
 _MODULES = (
     "asyncio", "bisect", "collections", "contextlib", "copy", "csv", "dataclasses", "datetime", "enum", "functools",
-    "hashlib", "heapq", "io", "itertools", "json", "math", "operator", "os", "random", "re", "string", "sys", "textwrap",
-    "types",
+    "hashlib", "heapq", "io", "itertools", "json", "math", "operator", "os", "random", "re", "string", "sys",
+    "textwrap", "types",
 )  # fmt: skip
 _NAMES = ("Counter", "defaultdict", "deque", "namedtuple")
 _USED = re.compile(rf"\b(?:({'|'.join(_MODULES)})\.\w|({'|'.join(_NAMES)})\()")

@@ -6,11 +6,14 @@ Calls are aligned by tool, line and how-manieth. What is not held: that a call i
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import json
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any, Protocol
 
 from atc._records.origins import CallOrigins, Origin, Origins
@@ -34,6 +37,10 @@ from benchmarks.fuzzing.flows.world import (
 
 MAX_CHANGES = 12
 """Changes of one program's responses."""
+MAX_LITERALS = 2
+"""Texts of a program that are altered, one at a time."""
+LITERAL = "a literal"
+"""What a change names that alters a text of the program."""
 MAX_S = 1.0
 """Processor seconds in which an engine answers for one program."""
 ANSWER = ("answer", 0)
@@ -63,7 +70,8 @@ class Miss:
 
     Attributes:
         kind: ``tool``: the tool is not listed. ``path``: it is, at places alone that did not change. ``empty``: no
-            origin at all. ``error``: the engine raised. ``slow``: it took too long.
+            origin at all. ``literal``: a text of the program changed it, and none is listed. ``error``: the engine
+            raised. ``slow``: it took too long.
         tool: that was called; ``answer`` for the program's answer. ``line`` and ``argument``: of the call.
         change: of the responses.
         before, after: the argument, as JSON text.
@@ -146,6 +154,9 @@ class Oracle:
         for change in changes_of(source, base, choices):
             seen.compare(base, self._world.run(code, change), change)
             figures.runs += 1
+        for literal, altered in _other_literals(source, choices):
+            seen.compare(base, self._world.run(altered), literal)
+            figures.runs += 1
         figures.flowing = int(any(line for _, line, _ in seen.changed))
         found = _Check(source, self._engines, seen).misses(figures, tricks)
         self.figures.add(figures)
@@ -165,6 +176,38 @@ def changes_of(source: str, base: Run, choices: random.Random) -> list[Change]:
         named = [path for path in leaves if path and str(path[-1]) in source]
         further += [Change(tool, path, choices.choice(OF_LEAF)) for path in named]
     return certain + choices.sample(further, max(0, min(MAX_CHANGES - len(certain), len(further))))
+
+
+def _other_literals(source: str, choices: random.Random) -> Iterable[tuple[Change, CodeType]]:
+    """Yield programs in which a text is another one: it is an origin, too, which whoever wrote the program chose."""
+    tree = ast.parse(source)
+    keys = {id(each) for node in ast.walk(tree) for each in _keys(node)}
+    texts = [
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in keys
+    ]
+    lines = source.split("\n")
+    for text in choices.sample(texts, min(MAX_LITERALS, len(texts))):
+        line, begin, end = lines[text.lineno - 1], text.col_offset, text.end_col_offset or 0
+        if line[begin : begin + 1] not in ("'", '"'):  # a part of an f-string
+            continue
+        other = [*lines[: text.lineno - 1], f"{line[:begin]}'other'{line[end:]}", *lines[text.lineno :]]
+        with contextlib.suppress(SyntaxError):
+            yield Change(LITERAL, (), str(text.value)), compile("\n".join(other), PROGRAM, "exec")
+
+
+def _keys(node: ast.AST) -> list[ast.expr]:
+    """Return constants that say where in a value something is: paths have them, and origins do not."""
+    match node:
+        case ast.Subscript(slice=key):
+            return [key]
+        case ast.Dict(keys=keys):
+            return [key for key in keys if key is not None]
+        case ast.Call(args=[key, *_]) if isinstance(node.func, ast.Attribute):
+            return [key]
+        case _:
+            return []
 
 
 class _Seen:
@@ -278,6 +321,8 @@ def _missed(origins: Origins, change: Change, base_of: str) -> str:
     """Return the kind of a miss; empty where the origins list what was altered."""
     if any(each.kind == "unknown" for each in origins):
         return ""
+    if change.tool == LITERAL:
+        return "" if any(each.kind in ("literal", "task", "author") for each in origins) else "literal"
     of_tool = [each.path for each in origins if each.kind == "tool" and each.tool == change.tool]
     if not of_tool:
         return "tool"
