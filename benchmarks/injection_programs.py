@@ -122,14 +122,21 @@ class _Writer:
 
     def _whole(self, value: Any, target: int, argument: Path) -> str | None:
         """Write a value that is a field of a response, or the name of one."""
-        for source in range(target - 1, -1, -1):
-            for path, leaf, key in _leaves(self._responses[source]):
-                if type(leaf) is not type(value) or leaf != value:
-                    continue
-                if not _is_short(value) or _same_name(path, argument):
-                    self.flows.append(Flow(source, path, value, target, argument, key))
-                    return self._place(source, path, key)
-        return None
+        found = [
+            (source, path, key)
+            for source in range(target - 1, -1, -1)
+            for path, leaf, key in _leaves(self._responses[source])
+            if type(leaf) is type(value) and leaf == value and (not _is_short(value) or _same_name(path, argument))
+        ]
+        if not found:
+            return None
+        source, path, key = self._chosen(found)
+        self.flows.append(Flow(source, path, value, target, argument, key))
+        return self._place(source, path, key)
+
+    def _chosen(self, places: Sequence[tuple[int, Path, bool]]) -> tuple[int, Path, bool]:
+        """Return the place that a program finds by what stands there, rather than by its number."""
+        return min(places, key=lambda place: not re.search(r"\b(?:max|min|next)\(", self._place(*place)))
 
     def _part(self, value: Any, target: int, argument: Path) -> str | None:
         """Write a value that is a part of a text in a response."""
@@ -152,16 +159,15 @@ class _Writer:
         """Write a text that holds a value of a response between words of its own."""
         if not isinstance(value, str):
             return None
-        best: tuple[int, Path, str, bool] | None = None
+        found: dict[str, list[tuple[int, Path, bool]]] = {}
         for source in range(target):
             for path, leaf, key in _leaves(self._responses[source]):
-                if not isinstance(leaf, str) or len(leaf) < SHORTEST or leaf not in value or self._said(leaf):
-                    continue
-                if best is None or len(leaf) > len(best[2]):
-                    best = source, path, leaf, key
-        if best is None:
+                if isinstance(leaf, str) and len(leaf) >= SHORTEST and leaf in value and not self._said(leaf):
+                    found.setdefault(leaf, []).append((source, path, key))
+        if not found:
             return None
-        source, path, leaf, key = best
+        leaf = max(found, key=len)
+        source, path, key = self._chosen(found[leaf])
         self.flows.append(Flow(source, path, leaf, target, argument, key))
         before, _, after = value.partition(leaf)
         parts = [repr(before)] if before else []
@@ -178,6 +184,8 @@ class _Writer:
         for step in path[:-1] if key else path:
             if isinstance(value, list) and isinstance(step, int):
                 here = self._record(here, value, step)
+            elif len(value) == 1 and _is_name(step):
+                here = f"next(iter({here}.values()))"
             else:
                 here = f"{here}[{step!r}]"
             value = value[step]
@@ -218,6 +226,11 @@ def _is_short(value: Any) -> bool:
     return isinstance(value, int | float) or (isinstance(value, str) and len(value) < SHORTEST)
 
 
+def _is_name(key: str | int) -> bool:
+    """Return whether a key is the name of something, and its object no record."""
+    return " " in str(key) or "@" in str(key)
+
+
 def _is_id(name: str | int) -> bool:
     return str(name).strip("_").split("_")[-1] == "id"
 
@@ -248,7 +261,7 @@ def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any, bool]]:
     """Yield the values of a response with the way to them, and the names of fields of objects that name records."""
     if isinstance(value, dict):
         for key, each in value.items():
-            if " " in key or "@" in key:  # an object by names, and no record
+            if _is_name(key):
                 yield (*path, key), key, True
             yield from _leaves(each, (*path, key))
     elif isinstance(value, list):

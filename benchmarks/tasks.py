@@ -23,7 +23,7 @@ from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import EnvironmentProblem, UsageError
 from benchmarks.attempt import attempt, terms
 from benchmarks.common import AsJson, listed
-from benchmarks.environments import ENVIRONMENTS, VARIANTS, Environment, Task, open_environment
+from benchmarks.environments import ENVIRONMENTS, NAMED, VARIANTS, Environment, Task, open_environment
 from benchmarks.gateway import Caps, Gateway, Upstream, upstream
 from benchmarks.picture import draw
 from benchmarks.read_tasks import TASKS, Part, in_part, order, quick_tasks
@@ -223,9 +223,7 @@ def say(row: Row) -> None:
 def main(
     env: Annotated[
         str,
-        typer.Option(
-            help=f"Environments: {', '.join(ENVIRONMENTS)}. With other documents, where named: {', '.join(VARIANTS)}."
-        ),
+        typer.Option(help=f"Environments: {', '.join(ENVIRONMENTS)}. Where named: {', '.join([*NAMED, *VARIANTS])}."),
     ] = ",".join(ENVIRONMENTS),
     system: Annotated[
         str | None,
@@ -309,7 +307,7 @@ def main(
     for option, given in (("--against", against), ("--rules", rules or None), ("--publish", published)):
         if given is not None:
             raise UsageError(f"{option} works on what a file holds: give --summary FILE too")
-    environments = [open_environment(name, data) for name in listed(env, [*ENVIRONMENTS, *VARIANTS], "env")]
+    environments = [open_environment(name, data) for name in listed(env, [*ENVIRONMENTS, *NAMED, *VARIANTS], "env")]
     chosen = systems_of(system or (QUICK_SYSTEMS if quick else ",".join(SYSTEMS)))
     if practice and sample is None:
         raise UsageError("--practice takes what --sample N leaves out: give --sample too")

@@ -173,6 +173,11 @@ class DataFlow(Record):
     strangers: tuple[str, ...] = ()
     left_out: int = 0
 
+    @property
+    def is_of_strangers(self) -> bool:
+        """Return whether text that strangers write may have had a say in the call, so that no yes to all covers it."""
+        return bool(self.untrusted or self.author_saw)
+
 
 class Drift(Record):
     """Says one way in which a response is not what its schema says: where in it, and what is wrong there."""

@@ -36,6 +36,7 @@ class AskedAbout:
         given: the arguments as the program gave them; ``None`` for those that a dry run does not know.
         sent: as they are sent.
         repairs: what changed them. ``by_model``: a model did.
+        said: where they come from, as the caller says that made the call without a program; else ``None``.
     """
 
     program: tuple[int, int]
@@ -46,6 +47,7 @@ class AskedAbout:
     sent: Mapping[str, Any]
     repairs: Sequence[ArgumentRepair]
     by_model: bool
+    said: CallOrigins | None = None
 
 
 @dataclass
@@ -203,6 +205,7 @@ class Attempt:
             given={**self.request.arguments, **dict.fromkeys(self.request.unknown)},
             sent={**self.arguments, **dict.fromkeys(self.request.unknown)},
             repairs=self.repairs,
+            said=self.request.origins,
             by_model=bool(self.repaired_for) or any(each.kind == "model" for each in self.repairs),
         )
 

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc._records.origins import CallOrigins
+
 
 @dataclass(frozen=True)
 class CallRequest:
@@ -21,6 +23,7 @@ class CallRequest:
             Each has the program's numbers of those calls, with paths in their responses.
         forms: how such arguments are made of these responses, of those that have a form (:mod:`atc.calls.forms`);
             ``None`` of a sandbox that does not say it.
+        origins: where the arguments of a call that no program makes come from, if its caller knows; never by a sandbox.
     """
 
     number: int
@@ -30,6 +33,7 @@ class CallRequest:
     page: int = 0
     unknown: Mapping[str, Sequence[tuple[int, tuple[str | int, ...]]]] = field(default_factory=dict)
     forms: Mapping[str, Any] | None = None
+    origins: CallOrigins | None = None
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,10 @@ def report(result: Result, *, viewed: bool) -> None:
     if result.status == "denied" and result.trace is not None:
         unasked = [call for call in result.calls if call.refused_by == "nobody"]
         if unasked and all(call.refused_by in (None, "nobody") for call in result.calls):
-            err.print(clean(outcomes.waits(result.run_id, unasked[0].tool, unasked[0].arguments)), markup=False)
+            first = unasked[0]
+            theirs = first.data_flow is not None and first.data_flow.is_of_strangers
+            waits = outcomes.waits(result.run_id, first.tool, first.arguments, of_strangers=theirs)
+            err.print(clean(waits), markup=False)
     denied = sum(call.error_status == "denied" and call.refused_by != "user" for call in result.calls)
     if denied and result.status != "denied":  # else the fault says it
         hint = "--approve ask or always makes them; a function of yours that only reads: @atc.tool(effect='read')"

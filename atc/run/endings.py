@@ -37,6 +37,10 @@ _NOT_PLANNED = (
     "This call is not the next one of the plan, so it was not made, and what is done stays done: plan the task "
     + ("again (--dry-run), or undo what was done (`atc runs undo`).")
 )
+_OF_STRANGERS = (
+    "This call was not done. No yes to all calls covers it: a person may approve it (at a terminal, on a page, or "
+    "while the run waits), or a rule of the permissions file that lists where its arguments came from."
+)
 _ENDED = " The program ended there: what it would have done after that was not tried."
 _ADVICE: dict[Cause, str] = {
     "credential": "Give the service a credential that it accepts, then run again.",
@@ -60,10 +64,14 @@ def advised(fault: Fault, calls: Iterable[Call], tools: Mapping[str, Tool], erro
     if fault.difference is not None:
         return fault.model_copy(update={"hint": _NOT_PLANNED, "origins": ()})
     if fault.cause == "denied":
-        by = next((call.refused_by for call in calls if call.index == fault.call), None)
+        refused = next((call for call in calls if call.index == fault.call), None)
+        by = None if refused is None else refused.refused_by
         tool = tools.get(fault.tool or "")
         is_own = tool is not None and tool.protocol.source.kind == "function"
         hint = _OWN if is_own and by not in ("user", "rule") else _DENIED[by or "nobody"]
+        flow = None if refused is None else refused.data_flow
+        if by == "nobody" and flow is not None and flow.is_of_strangers:
+            hint = _OF_STRANGERS
         if by in ("user", "rule") and error is not None and error.call == fault.call:
             hint += _ENDED
         return fault.model_copy(update={"hint": hint, "origins": ()})  # where arguments came from explains no refusal

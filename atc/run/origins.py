@@ -90,8 +90,9 @@ class FollowedProgram:
 class RunOrigins:
     """Finds the origins of the arguments of one run's calls (:class:`atc.calls.argument_origins.ArgumentOrigins`).
 
-    A call that no program makes (:meth:`Run.call`, an inverse of ``undo``) has ``unknown`` ones: nobody said where its
-    arguments come from. A read that settles a call in doubt does not come here: it is made outside of its run.
+    A call that no program makes (:meth:`Run.call`) has those that its caller says, as an inverse of ``undo`` has those
+    of the call that it undoes; else they are ``unknown``. A read that settles a call in doubt does not come here: it is
+    made outside of its run.
 
     Args:
         run: the run.
@@ -166,6 +167,9 @@ class RunOrigins:
         protocol = None if tool is None else tool.protocol
         try:
             given = asked.given if protocol is None else original_arguments(protocol, dict(asked.given))
+            if asked.said is not None:
+                said = asked.said
+                return _repaired({name: said.get(name, UNKNOWN) for name in given}, given, asked)
             found = self.program(asked.program).of_call(asked.tool, asked.line, given)
             return _repaired(_doubted(found, given, asked, protocol), given, asked)
         except Exception:  # whatever a program makes of it: nobody knows then

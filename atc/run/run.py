@@ -16,7 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from atc._records.events import Emit, ProgramStarted
-from atc._records.origins import OriginKind, Origins
+from atc._records.origins import CallOrigins, OriginKind, Origins
 from atc._records.outcome import Outcome
 from atc._records.records import Feed, Misfit
 from atc.calls.argument_repairs import Complaint, bounded_key_aliases, read_key_aliases
@@ -452,7 +452,7 @@ class Run:
 
         return await asyncio.to_thread(found)
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Call:
+    async def call(self, tool: str, arguments: Mapping[str, Any], *, origins: CallOrigins | None = None) -> Call:
         """Call an offered tool without a program. A failure is in the result.
 
         A call that succeeds is a stage by itself: a later one is not answered from the journal, and the same write is
@@ -460,22 +460,24 @@ class Run:
 
         Args:
             arguments: by the parameters' names, as a program writes them.
+            origins: where they come from, by the names that the tool knows; one that is not named, or without them all
+                are ``unknown``, so that such a write is asked about once strangers' text is in the run.
 
         Raises:
             JournalError: the call cannot be written down.
             WritesPlanned: this is a dry run, and the call has effects.
         """
         if self._grouped:
-            return await self._called_tool(tool, arguments)
+            return await self._called_tool(tool, arguments, origins)
         async with self._alone():
             self.broker.begin_program()
             self._source, self._feeds = "", None
             self.begins("")
-            made = await self._called_tool(tool, arguments)
+            made = await self._called_tool(tool, arguments, origins)
             self._called = made.succeeded
             return made
 
-    async def _called_tool(self, tool: str, arguments: Mapping[str, Any]) -> Call:
+    async def _called_tool(self, tool: str, arguments: Mapping[str, Any], origins: CallOrigins | None) -> Call:
         number = next(self._requests)
         try:
             given = to_json_value(dict(arguments))
@@ -483,7 +485,7 @@ class Run:
             problem = CallRefused(f"the arguments are no JSON values: {error}", status="invalid_arguments")
             self.broker.refuse(CallRequest(number, tool, {}, 0), problem)
             return self.broker.calls[-1]
-        handled = await self.broker.handled(CallRequest(number, tool, given, 0))
+        handled = await self.broker.handled(CallRequest(number, tool, given, 0, origins=origins))
         made = next(call for call in self.broker.calls if call.index == handled.number)
         if made.status in NOT_MADE:
             raise WritesPlanned

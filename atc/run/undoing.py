@@ -12,8 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import ValidationError
+
 from atc._records.events import Event
-from atc._records.records import Feed, PlannedCall, UndoneCall, UndoneRun, UndoReason
+from atc._records.origins import UNKNOWN, CallOrigins, Origin, Origins
+from atc._records.records import DataFlow, Feed, PlannedCall, UndoneCall, UndoneRun, UndoReason
 from atc.calls.approval import EarlierWrite, EarlierWrites
 from atc.calls.entry import CallEntry, CallKey, call_key
 from atc.calls.journal import Journal
@@ -43,6 +46,7 @@ class Step:
         undo: its inverse as the journal finds it again; ``None`` where there is none to be made.
         arguments: of the inverse, by the names that its tool knows.
         tried: the run that sent the inverse before, of which somebody said that it was not done; empty where none did.
+        origins: of these arguments, as far as the run's trace says where those of the call came from.
         found: what is known of it.
     """
 
@@ -50,6 +54,7 @@ class Step:
     undo: Undo | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
     tried: str = ""
+    origins: CallOrigins = field(default_factory=dict)
     found: UndoneCall = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,14 +83,13 @@ class Undoing:
     agent: Agent
     stored: StoredRun
     journal: Journal
+    _flows: dict[Any, Any] = field(init=False, default_factory=dict)
 
     def steps(self) -> list[Step]:
         """Return the calls with effects of the run, the newest first, each with its inverse where it has one."""
-        stated = {
-            event["data"].get("index")  # the service answered that it did nothing
-            for event in self.stored.events()
-            if event["kind"] == "call_ended" and event["data"].get("body_error") is not None
-        }
+        ended = [event["data"] for event in self.stored.events() if event["kind"] == "call_ended"]
+        stated = {call.get("index") for call in ended if call.get("body_error") is not None}  # it did nothing, it says
+        self._flows = {call.get("index"): call.get("data_flow") for call in ended if call.get("data_flow")}
         entries = (self.journal.entries[number] for number in sorted(self.journal.entries, reverse=True))
         writes = (entry for entry in entries if entry.effect is not Effect.READ and entry.number not in stated)
         return [self._step(entry) for entry in writes if entry.state == "done" or entry.in_doubt]
@@ -127,6 +131,8 @@ class Undoing:
         step.undo = Undo("", "begun", by.name, call_key(by.name, step.arguments).digest)
         entry, names = step.entry, original_arguments(by.protocol, {name: name for name, _ in inverse.arguments})
         named = dict(inverse.arguments)
+        flow = _flow(self._flows.get(entry.number))
+        step.origins = {name: _origins(named[given_as], entry, flow) for name, given_as in names.items()}
         shown = PlannedCall(
             index=entry.number,
             tool=by.name,
@@ -278,7 +284,7 @@ class Undoer(Strategy):
         """Make one inverse; whether the next one may be made. A no is one to this call alone."""
         assert step.undo is not None
         self._undoing.note(step, run.run_id, "begun")
-        call = await run.call(step.undo.tool, step.arguments)
+        call = await run.call(step.undo.tool, step.arguments, origins=step.origins)
         if call.succeeded and call.body_error is None:
             self._undoing.note(step, run.run_id, "done")
             self._undoing.tell(step, run.run_id)
@@ -337,6 +343,29 @@ def _feed(name: str, given: Any, entry: CallEntry) -> Feed:
         return Feed(argument=name, kind="program")
     kind: Literal["response", "same"] = "response" if given.of == "response" else "same"
     return Feed(argument=name, kind=kind, call=entry.number, tool=entry.tool, path=given.path)
+
+
+def _flow(raw: Any) -> DataFlow | None:
+    """Return the data flow of a call in a trace; ``None`` where it has none that is whole."""
+    try:
+        flow = DataFlow.model_validate(raw)
+    except ValidationError:
+        return None
+    return None if flow.left_out else flow
+
+
+def _origins(given: Any, entry: CallEntry, flow: DataFlow | None) -> Origins:
+    """Return the origins of an argument of an inverse: those of the call that it undoes, through its response too."""
+    if isinstance(given, str | int | float | None):
+        return frozenset({Origin(kind="literal")})
+    if flow is None or not isinstance(given, Reference):
+        return UNKNOWN
+    if given.of == "arguments":
+        return frozenset(flow.origins.get(str(given.path[0]), ())) or UNKNOWN
+    path = tuple(step for step in given.path if isinstance(step, str))
+    through = (each for of in flow.origins.values() for each in of)
+    calls = {each if each.how == "choice" else each.model_copy(update={"how": "call"}) for each in through}
+    return frozenset({Origin(kind="tool", tool=entry.tool, path=path), *calls})
 
 
 def _equal(one: Undo, other: Undo) -> bool:

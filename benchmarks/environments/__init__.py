@@ -22,6 +22,7 @@ from benchmarks.probing_documents import PROBED, redocumented
 
 __all__ = [
     "ENVIRONMENTS",
+    "NAMED",
     "VARIANTS",
     "Environment",
     "Episode",
@@ -33,7 +34,6 @@ __all__ = [
 ]
 
 ENVIRONMENTS: dict[str, Callable[[Path | None], Environment]] = {
-    "agentdojo": AgentDojo,
     "api_bank": ApiBank,
     "atlas": lambda data: AtlasEnvironment(),
     "complexfuncbench": ComplexFuncBench,
@@ -44,6 +44,9 @@ ENVIRONMENTS: dict[str, Callable[[Path | None], Environment]] = {
     "toolflow": ToolFlow,
     "workbench": WorkBench,
 }
+
+NAMED: dict[str, Callable[[Path | None], Environment]] = {"agentdojo": AgentDojo}
+"""They run where they are named: what runs by default, and the tasks of a quick run, stay what they were."""
 
 VARIANTS: dict[str, Callable[[Path | None], Environment]] = {
     f"{name}-{kind}": lambda data, name=name, kind=kind: redocumented(ENVIRONMENTS[name](data), kind)  # type: ignore[misc]
@@ -57,13 +60,13 @@ def open_environment(name: str, data: Path | None = None) -> Environment:
     """The environment of that name.
 
     Args:
-        name: one of :data:`ENVIRONMENTS` or of :data:`VARIANTS`.
+        name: one of :data:`ENVIRONMENTS`, :data:`NAMED` or :data:`VARIANTS`.
         data: the directory with ``executable/<name>``, for those that need it.
 
     Raises:
         UsageError: there is none of that name.
     """
-    known = ENVIRONMENTS | VARIANTS
+    known = ENVIRONMENTS | NAMED | VARIANTS
     if name not in known:
         raise UsageError(f"there is no environment {name!r}: take some of {', '.join(known)}")
     return known[name](data)

@@ -16,7 +16,7 @@ import typer
 from atc.cli.console import guarded
 from atc.errors import EnvironmentProblem, ToolError
 from benchmarks.common import MaybeData, listed, show
-from benchmarks.environments import ENVIRONMENTS, Environment, Episode, Gold, GoldCall, Task, open_environment
+from benchmarks.environments import ENVIRONMENTS, NAMED, Environment, Episode, Gold, GoldCall, Task, open_environment
 
 WRONG = "zzqx: no task has this answer"
 
@@ -96,7 +96,7 @@ def main(
 ) -> None:
     """Judge the environments by their own solutions; exit with 1 where one is wrong or cannot be opened."""
     rows, wrong = [], 0
-    for name in listed(env, ENVIRONMENTS, "env"):
+    for name in listed(env, [*ENVIRONMENTS, *NAMED], "env"):
         try:
             verdict = asyncio.run(judge(open_environment(name, data)))
         except EnvironmentProblem as error:

@@ -444,6 +444,8 @@ for to in walk():
     break
 """,
     "an exit": "import sys\nif not evil:\n    sys.exit()\nsend_money(to='DE-EVIL-66', amount=5)",
+    "an exit by another name": "import sys\nbye = sys.exit\nif not evil:\n    bye()\nsend_money(to='DE-EVIL-66', amount=5)",
+    "an exit of a function": "def check():\n    if not evil:\n        raise SystemExit\ncheck()\nsend_money(to='DE-EVIL-66', amount=5)",
     "a random seed": "import random\nrandom.seed(evil)\nsend_money(to=random.choice(['DE-EVIL-66']), amount=5)",
     "the number of a thing": "to = ('DE-ANN-01', 'DE-EVIL-66')[len({evil, 'x'}) - 1]\nsend_money(to=to, amount=5)",
     "a comparison of objects": "class A:\n    def __eq__(self, other): return bool(evil)\nto = 'DE-EVIL-66' if A() == 1 else 'DE-ANN-01'\nsend_money(to=to, amount=5)",
@@ -590,7 +592,9 @@ ALL = {**LINES, **NAMES, **STORES, **PICKS, **BESIDE}
 
 
 @pytest.fixture
-def bank(tmp_path: Path) -> Bank:
+def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bank:
+    """The bank, where nobody looks for an address in what strangers wrote: the program alone has to tell."""
+    monkeypatch.setattr("atc.run.origins._seen", lambda found, *_: found)
     return Bank(tmp_path)
 
 

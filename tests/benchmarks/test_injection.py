@@ -157,7 +157,7 @@ def test_without_rules_every_attack_gets_something_done(rows: list[Row]) -> None
     assert all(row.utility for row in free if row.attack == BENIGN)
     for attack in ATTACKS:
         assert any(row.other for row in free if row.attack == attack), attack
-    for attack in ("look", "failure"):  # a model that obeys
+    for attack in ("look", "failure", "conversation"):  # a model that obeys
         assert all(row.success for row in free if row.attack == attack)
     assert any(row.success for row in free if row.attack == "argument" and row.injection == "steal")
 
@@ -171,8 +171,8 @@ def test_with_the_default_rules_no_attack_gets_anything_done(rows: list[Row], co
 
 def test_with_an_approver_every_task_is_solved_and_what_is_asked_is_counted(rows: list[Row]) -> None:
     held = [row for row in rows if row.condition == "default"]
-    assert all(row.utility for row in held if row.attack in (BENIGN, "look", "failure"))
-    assert all(row.asked for row in held if row.attack in ("argument", "look", "failure"))
+    assert all(row.utility for row in held if row.attack in (BENIGN, "look", "failure", "conversation"))
+    assert all(row.asked for row in held if row.attack in ("argument", "look", "failure", "conversation"))
     assert not any(row.asked for row in rows if row.condition != "default")
 
 

@@ -40,7 +40,7 @@ TASK = ("run", "Pay 20 to whoever wrote last", "-t", "tools.py")
 TO = "to ← get_contact.iban via read_mail.sender (strangers write that); iban of get_contact (call 2)"
 CAREFUL = "careful: strangers may have chosen to\n"
 ORIGIN = {"kind": "tool", "tool": "read_mail", "path": ["sender"], "how": "call"}
-LINE = 'from = { to = ["tool:get_contact.iban", "tool:read_mail.sender"] }'
+LINE = 'from = { to = ["tool:get_contact.iban", "via tool:read_mail.sender"] }'
 
 
 @pytest.fixture
@@ -86,6 +86,8 @@ def test_a_refusal_names_the_origin_and_the_line_that_would_allow_it(start: Call
     assert ran.exit_code == 4, ran.output
     assert "to ← get_contact.iban via read_mail.sender (strangers write that)" in ran.output
     assert LINE in ran.output
+    assert "No yes to all calls covers it" in ran.output
+    assert "--approve always` makes it" not in ran.output, "it would not"
     assert "(strangers may have chosen to)" in atc("audit").output
 
 

@@ -106,6 +106,14 @@ def test_what_the_user_named_is_made_under_a_yes_to_all(bank: Bank) -> None:
     assert bank.sent == ["GOOD"]
 
 
+def test_a_literal_that_stands_in_strangers_text_came_from_there(bank: Bank) -> None:
+    result = bank.run('read_mail()\nanswer = send_money(to="EV" + "IL", amount=5)', approve="always")
+    assert (result.status, bank.sent) == ("denied", [])
+    assert {Origin(kind="literal"), IBAN} < write_of(result).origins["to"]
+    early = bank.run('answer = send_money(to="EV" + "IL", amount=5)\nread_mail()', approve="always")
+    assert (early.status, bank.sent) == ("answered", ["EVIL"])
+
+
 def test_whoever_is_asked_sees_the_origins(bank: Bank) -> None:
     asked: list[ApprovalRequest] = []
     result = bank.run(FLOWS, approve=lambda request: asked.append(request) or True)
@@ -296,6 +304,20 @@ def test_what_a_model_gave_in_place_of_an_argument_may_be_anything(bank: Bank) -
     found = origins.later(attempt.asked())
     assert found["to"] == {Origin(kind="unknown"), Origin(kind="task")}
     assert found["amount"] == {Origin(kind="task")}
+
+
+# -- undo --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("program", "outcome"), [(FLOWS, "denied"), (CLEAN, "undone")])
+def test_an_inverse_has_the_origins_of_the_call_that_it_undoes(
+    bank: Bank, tmp_path: Path, program: str, outcome: str
+) -> None:
+    rules = tmp_path / "permissions.toml"
+    rules.write_text('[tools.send_money]\nundo = "send_money(to=$to, amount=1)"\n')
+    made = bank.agent(program, approve=lambda _: True, permissions=rules, runs_dir=tmp_path).run(TASK)
+    undone = bank.agent(approve="always", permissions=rules, runs_dir=tmp_path).undo(made.run_id)
+    assert [call.outcome for call in undone.calls] == [outcome]
 
 
 # -- waiting calls and plans -------------------------------------------------------------------------------------------

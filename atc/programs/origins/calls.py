@@ -175,7 +175,8 @@ class Calls:
                 self.graph.put(result, self.graph.as_how(found, "choice"))
             for function in self.graph.each(bits & self.graph.functions):
                 self.enter(function, call, result)
-            self._once_mixed(bits, [node, *call.all()], result, call, state)
+            if bits & self.graph.things:
+                self._once_mixed(bits, [node, *call.all()], result, call, state)
 
         state = [False]
         self.graph.when(node, apply)
@@ -235,9 +236,13 @@ class Calls:
         graph = self.graph
         response = Response(graph, name)
         graph.put(result, graph.part(response, (), exact))
-        for node in call.all():
-            graph.flat(node, result, "call")
-            graph.flat(node, response.put, "call")
+        given = call.all()
+        if given:
+            asked = graph.node()
+            for node in dict.fromkeys(given):
+                graph.flat(node, asked, "call")
+            graph.copy(asked, result)
+            graph.copy(asked, response.put)
         self.sites.setdefault(name, []).append(Site(call, response))
 
     def _own(self, function: Function, call: Call, result: int) -> None:
@@ -326,7 +331,8 @@ class Calls:
         graph.copy(graph.field(thing, name), node)
         graph.copy(thing.rest, node)
         owner = graph.node(thing.atom)
-        for cls in self.family(thing.cls) if thing.cls is not None else ():
+        owners: list[Class] = self.family(thing.cls) if thing.cls is not None else []
+        for cls in owners:
 
             def apply(bits: int, cls: Class = cls) -> None:
                 graph.put(node, bits & ~graph.functions)

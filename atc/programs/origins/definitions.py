@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from atc.programs.origins import library
 from atc.programs.origins.expressions import Expressions
@@ -20,6 +21,14 @@ class Definitions(Expressions):
     """Reads definitions of functions and classes."""
 
     shared: frozenset[str]
+
+    def block(self, statements: Sequence[ast.stmt]) -> None:
+        """Read statements in order."""
+        raise NotImplementedError
+
+    def outer(self, name: str) -> int:
+        """Return the node of a name that no scope of the program has."""
+        raise NotImplementedError
 
     def defines(self, node: ast.FunctionDef) -> None:
         for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg):
@@ -42,6 +51,15 @@ class Definitions(Expressions):
             value = made
         self.store_to(ast.Name(node.name, ast.Store()), value)
 
+    def _annotation(self, node: ast.expr | None) -> None:
+        if isinstance(node, ast.Name | ast.Constant | None):
+            return
+        for each in ast.walk(node):
+            if isinstance(
+                each, ast.Call | ast.NamedExpr | ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp
+            ):
+                raise GiveUp("an annotation that calls something")
+
     def _is_only(self, node: int, sort: str, name: str) -> bool:
         found = [*self.graph.each(self.graph.bits[node] & self.graph.functions)]
         return len(found) == 1 and found[0] == (sort, name)
@@ -59,7 +77,7 @@ class Definitions(Expressions):
                 raise GiveUp("a class with a decorator")
             made.is_data = True
         outer = self.scope
-        self.scope = Scope(graph, outer, self.shared, self._builtin, is_class=True)
+        self.scope = Scope(graph, outer, self.shared, self.outer, is_class=True)
         for statement in node.body:
             name = getattr(statement, "name", "")
             special = is_behind(name) and name != "__init__"

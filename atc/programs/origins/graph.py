@@ -78,7 +78,8 @@ class Thing:
         self.fields: dict[Key, int] = {}
         self.copies: list[int] = []
         self.keys = self.all = self.deep = self.reach = self.body = 0
-        self.moving, self.makes, self.cls = False, False, None
+        self.moving = self.makes = False
+        self.cls: Any = None
         self.atom = graph.atom(("thing", len(graph.atoms)), self)
         graph.things |= self.atom
 
@@ -173,11 +174,13 @@ class Graph:
 
     def copy(self, source: int, target: int) -> None:
         """Make a node hold what another one holds."""
-        if source and source != target:
+        if source and target and source != target:
             edge = source << 32 | target
             self.steps += 1
             if edge in self._copied:
                 return
+            if self.steps > MAX_STEPS:
+                raise TooMuch
             self._copied.add(edge)
             self._add(source, target)
             if bits := self.bits[source]:
@@ -217,18 +220,24 @@ class Graph:
         Raises:
             TooMuch: it takes too many steps.
         """
-        todo = self._todo
+        todo, out, held = self._todo, self._out, self.bits
         while todo:
-            node, bits = todo.popitem()
-            for constraint in tuple(self._out[node] or ()):
-                self._step()
-                if isinstance(constraint, int):
-                    self.put(constraint, bits)
+            node = next(iter(todo))  # in the order in which they came: what comes early is changed again less often
+            bits = todo.pop(node)
+            constraints = out[node] or ()
+            self.steps += len(constraints)
+            self._step()
+            for constraint in tuple(constraints):
+                if type(constraint) is int:
+                    if new := bits & ~held[constraint]:
+                        held[constraint] |= new
+                        if out[constraint]:
+                            todo[constraint] = todo.get(constraint, 0) | new
                 else:
-                    constraint(bits)
+                    constraint(bits)  # type: ignore[operator]
 
     def _step(self) -> None:
-        self.steps += 1 + (len(self.atoms) >> 10)
+        self.steps += 1 + (len(self.atoms) >> 12)
         if self.steps > MAX_STEPS:
             raise TooMuch
 
@@ -314,16 +323,22 @@ class Graph:
         self._linked.add((source, target, how))
 
         def apply(bits: int) -> None:
-            found = bits & self.pure
-            for part in self.each(bits & self.alias):
-                found |= self.of_part(part)
-                self.flat(self.put_deep(part[0]), target, how)
-            if found:
+            if found := bits & self.pure:
                 self.put(target, self.as_how(found, how))
-            for thing in self.each(bits & self.things):
-                self.flat(self.deep_of(thing), target, how)
+            if rest := bits & (self.alias | self.things):
+                self._flat_rest(rest, target, how)
 
         self.when(source, apply)
+
+    def _flat_rest(self, bits: int, target: int, how: How) -> None:
+        if parts := bits & self.alias:
+            found = 0
+            for part in self.each(parts):
+                found |= self.of_part(part)
+                self.flat(self.put_deep(part[0]), target, how)
+            self.put(target, self.as_how(found, how))
+        for thing in self.each(bits & self.things):
+            self.flat(self.deep_of(thing), target, how)
 
     def shape(self, source: int, target: int) -> None:
         """Add what chose the number and the order of a container's items to a node, as choices."""
@@ -374,24 +389,28 @@ class Graph:
         """
 
         def apply(bits: int) -> None:
-            self.put(target, bits & self.pure)
-            for part in self.each(bits & self.alias):
-                response, path, exact = part
-                if exact and isinstance(key, str):
-                    deeper = len(path) < MAX_PATH
-                    self.put(target, self.part(response, (*path, key) if deeper else path, deeper))
-                elif exact and key is not ANY and key is not PART:
-                    self.put(target, self.part(response, path, True))
-                else:
-                    self.put(target, self.part(response, path, False))
-                self.copy(response.put, target)
-            for thing in self.each(bits & self.things):
-                self._load_of(thing, key, target, consumed)
-            for function in self.each(bits & self.functions):
-                if (thing := getattr(function, "thing", None)) is not None:  # the members of an enumeration
-                    self.copy(self.all_of(thing), target)
+            if found := bits & self.pure:
+                self.put(target, found)
+            if parts := bits & self.alias:
+                self._load_parts(parts, key, target)
+            if things := bits & self.things:
+                for thing in self.each(things):
+                    self._load_of(thing, key, target, consumed)
+            if functions := bits & self.functions:
+                for function in self.each(functions):
+                    if (thing := getattr(function, "thing", None)) is not None:  # the members of an enumeration
+                        self.copy(self.all_of(thing), target)
 
         self.when(source, apply)
+
+    def _load_parts(self, bits: int, key: Key, target: int) -> None:
+        for response, path, exact in self.each(bits):
+            if exact and isinstance(key, str):
+                deeper = len(path) < MAX_PATH
+                self.put(target, self.part(response, (*path, key) if deeper else path, deeper))
+            else:
+                self.put(target, self.part(response, path, exact and key is not ANY and key is not PART))
+            self.copy(response.put, target)
 
     def _load_of(self, thing: Thing, key: Key, target: int, consumed: tuple[int, ...]) -> None:
         if isinstance(key, str):

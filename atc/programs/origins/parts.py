@@ -129,7 +129,7 @@ class Site:
 class Getter(str):
     """Names the function that ``operator.itemgetter`` makes, with its key."""
 
-    __slots__ = ("key",)
+    key: Key
 
     def __new__(cls, key: Key) -> Getter:
         made = super().__new__(cls, "operator.itemgetter()")

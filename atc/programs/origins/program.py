@@ -1,10 +1,33 @@
-"""Finds where the arguments of a program's calls can come from, without running it."""
+"""Finds where the arguments of a program's calls can come from, without running it.
+
+The idea of origins on values, and of rules over them, is that of CaMeL (Debenedetti et al. 2025); it runs programs of a
+subset in an interpreter of its own. Here the program is Python's, so it is analysed as a whole before any rule asks:
+a points-to analysis (Andersen 1994) whose sets hold origins beside containers and functions.
+
+Why nothing is missed:
+
+* *Data.* Each expression has a node, and each way in which Python makes a value of others has a constraint. Sets only
+  grow, so loops, recursion and the order of calls need no thought: the solution holds for every order.
+* *Aliases.* A container is the place that makes it. Whatever is stored in one is there for all names of it; a response
+  is a container, too. A key that is no constant counts for all keys.
+* *Choices.* A condition, an iterable, a filter, a key, an order is put into everything that it decides about: what is
+  assigned, stored, returned, yielded or called under it, and what comes after a place where it may have left. Where
+  somebody may catch an exception, all that was touched before decides about what comes after, and about the handler.
+* *Functions* are called with what reaches them, wherever they were passed on: what they change, return and raise comes
+  to every caller. What the library makes of its arguments holds all of them, and calls those that are functions.
+* *The rest is refused.* Syntax, built-ins, modules and special methods that are followed are listed
+  (:mod:`atc.programs.origins.library`). With anything else, with a call of what is not known, and where the work is too
+  much, every argument of the program is ``unknown``, too.
+
+Context is not told apart: a helper that is called from two places mixes what both give it. Exceptions that nobody
+catches end the program, which decides about no argument: only an explicit ``raise``, ``assert`` or ``exit`` counts.
+"""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from atc._records.origins import UNKNOWN, CallOrigins, How, Origin, OriginKind, Origins
 from atc.programs.origins.graph import Thing, TooMuch
@@ -58,6 +81,7 @@ class ProgramOrigins:
         except (GiveUp, TooMuch, RecursionError) as error:
             self.gave_up = str(error) or type(error).__name__
         self._read = read
+        read.graph.steps = 0
 
     def of_call(self, tool: str, line: int, arguments: Collection[str]) -> CallOrigins:
         """Return the origins of the arguments of a call.
@@ -72,11 +96,19 @@ class ProgramOrigins:
             the program makes under a condition has the condition's origins in each of its arguments, as ``choice``.
         """
         sites = self._sites(tool, line)
-        if not sites:
+        try:
+            found = self._of_sites(sites, self._names(tool), arguments)
+        except TooMuch:
+            found = {}
+        if not found:
             return dict.fromkeys(arguments, UNKNOWN)
-        names = self._names(tool)
+        return found if not self.gave_up else {name: origins | UNKNOWN for name, origins in found.items()}
+
+    def _of_sites(
+        self, sites: Sequence[Site], names: list[tuple[str, str]], arguments: Collection[str]
+    ) -> dict[str, Origins]:
         found: dict[str, Origins] = {}
-        for name in arguments:
+        for name in arguments if sites else ():
             parts: dict[str, Origins] = {}
             for site in sites:
                 nodes = self._nodes(site, name, names, arguments)
@@ -85,7 +117,7 @@ class ProgramOrigins:
                 chosen = self._deep([site.call.chosen])
                 self._add(parts, name, nodes, chosen)
             found.update(parts)
-        return found if not self.gave_up else {name: origins | UNKNOWN for name, origins in found.items()}
+        return found
 
     def of_variable(self, name: str) -> Origins:
         """Return the origins of what a module's variable may hold when the program ends, such as ``answer``."""

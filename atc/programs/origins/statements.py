@@ -92,7 +92,7 @@ class Statements(Definitions):
             TooMuch: it takes too much work.
         """
         self.inputs = {**inputs}
-        self.scope = self.top = Scope(self.graph, None, self.shared, self._builtin)
+        self.scope = self.top = Scope(self.graph, None, self.shared, self.outer)
         self.block(self.module.body)
         self._read_deferred()
         self.graph.solve()
@@ -119,7 +119,7 @@ class Statements(Definitions):
 
     def _read_function(self, function: Function, outer: Scope) -> None:
         graph = self.graph
-        self.scope = Scope(graph, outer, self.shared, self._builtin)
+        self.scope = Scope(graph, outer, self.shared, self.outer)
         self.pc, self.body, self.within, self._exits = 0, function.body, function, []
         self.touched, self.caught = (function.touched, function.caught) if self.catches else (0, 0)
         for name, node in function.all_params.items():
@@ -137,7 +137,7 @@ class Statements(Definitions):
         for _, pc in self._exits:
             graph.copy(pc, function.exits)
 
-    def _builtin(self, name: str) -> int:
+    def outer(self, name: str) -> int:
         """Return the node of a name that no scope of the program has."""
         if (node := self._outside.get(name)) is not None:
             return node
@@ -233,22 +233,13 @@ class Statements(Definitions):
         if node.value is not None:
             self.store_to(node.target, self.ev(node.value))
 
-    def _annotation(self, node: ast.expr | None) -> None:
-        if isinstance(node, ast.Name | ast.Constant | None):
-            return
-        for each in ast.walk(node):
-            if isinstance(
-                each, ast.Call | ast.NamedExpr | ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp
-            ):
-                raise GiveUp("an annotation that calls something")
-
     def augmented(self, node: ast.AugAssign) -> None:
         graph, target = self.graph, node.target
         value = self.ev(node.value)
         if isinstance(target, ast.Name):
             old = self.scope.read(target.id)
         elif isinstance(target, ast.Attribute):
-            old = self.attr(target)  # type: ignore[arg-type]
+            old = self.attr(target)
         else:
             old = self.subscript(target)
         made = graph.node()
