@@ -39,6 +39,7 @@ AT_ONE_PLACE = {
     "atc.models.endpoint_errors._PAGE": "match",
     "atc.models.endpoint_client._BEGINS": "match",
     "atc._records.packing._TAGS": "fullmatch",
+    "atc.calls.permissions.lines._BARE": "match",
     "atc.calls.permissions.patterns._DOTS": "match",
     "atc.calls.permissions.tool_tables._TOKEN": "match",
     "atc.probing.explore._QUESTION": "match",
