@@ -90,6 +90,13 @@ VALUE_PLANNED = "PlannedValue"
 """The sandbox's name for the end of a program that needs the value of a planned call."""
 
 
+def _follow_planned(run: Run) -> None:
+    """Have the program of planned calls followed, once: it may be long."""
+    for call in run.calls:
+        if call.status == "planned":
+            _ = call.origins
+
+
 def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> DryRun:
     """Return what a dry run found.
 
@@ -208,6 +215,8 @@ async def solved(run: Run, strategy: Strategy, resumed: StoredRun | None = None)
         ending = Ending("failed", fault=fault_of(error))
     if not (ending.status == "answered" or ending.partial):
         fitted = None
+    if run.broker.dry_run:
+        await asyncio.to_thread(_follow_planned, run)
     return result_of(run, ending, sentence, fitted, planned)
 
 

@@ -94,7 +94,7 @@ STATEMENTS = (
 TRICKS = _templates("tricks.txt")
 _MODULES = (
     "asyncio", "bisect", "collections", "contextlib", "copy", "csv", "dataclasses", "datetime", "enum", "functools",
-    "heapq", "io", "itertools", "json", "math", "operator", "os", "random", "re", "string", "sys", "textwrap",
+    "hashlib", "heapq", "io", "itertools", "json", "math", "operator", "os", "random", "re", "string", "sys", "textwrap",
     "types",
 )  # fmt: skip
 _NAMES = ("Counter", "defaultdict", "deque", "namedtuple")
