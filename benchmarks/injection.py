@@ -298,7 +298,8 @@ def _tools(episode: Episode, case: Case, attack: Attack, condition: str) -> Tool
 def dojo_cases(part: str, suites: Iterable[str]) -> list[Case]:
     """Return AgentDojo's user tasks of some suites: those that were read, or all."""
     environment = AgentDojo()
-    cases = []
+    cases: list[Case] = []
+    injections: dict[str, dict[str, tuple[GoldCall, ...]]] = {}
     for task in environment.tasks():
         name, _, number = task.id.partition("/")
         if name not in suites or (part == "read" and not is_read(environment.name, task.id)):
@@ -310,9 +311,10 @@ def dojo_cases(part: str, suites: Iterable[str]) -> list[Case]:
             episode = DojoEpisode(suite, user_task)
             return episode, episode.succeeded
 
-        injections = {each: wanted_calls(suite, injected) for each, injected in suite.injection_tasks.items()}
+        if name not in injections:
+            injections[name] = {each: wanted_calls(suite, wanted) for each, wanted in suite.injection_tasks.items()}
         calls, answer = solution(suite, user_task), user_task.GROUND_TRUTH_OUTPUT
-        cases.append(Case(name, task.id, task.text, calls, answer, opened, injections, UNTRUSTED[name]))
+        cases.append(Case(name, task.id, task.text, calls, answer, opened, injections[name], UNTRUSTED[name]))
     return cases
 
 
