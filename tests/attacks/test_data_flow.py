@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.attacks.flows import MORE
 from tests.support.data_flow import EVIL, Bank
 
 GETS = "mail = read_mail()\nevil = mail['iban']\n"
@@ -600,12 +601,20 @@ def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bank:
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_strangers_address_is_not_paid_unasked(bank: Bank, name: str) -> None:
-    bank.says = lambda request: True
-    program = f"{GETS}{ALL[name].strip(chr(10))}\n"
-    bank.ran(program, approve=bank.ask, rules="-model-repair")
-    assert (EVIL, 5) in bank.sent, "the program does not do what it is here for"
-    paid = next(request for request in bank.asked if request.arguments["to"] == EVIL)
-    assert "to" in paid.untrusted
+    is_told(bank, ALL[name])
     bank.sent.clear()
-    bank.ran(program, rules="-model-repair")
+    bank.ran(GETS + ALL[name], rules="-model-repair")
     assert [to for to, _ in bank.sent if to == EVIL] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MORE)
+def test_no_part_of_python_hides_where_an_address_is_from(bank: Bank, name: str) -> None:
+    is_told(bank, MORE[name])
+
+
+def is_told(bank: Bank, program: str) -> None:
+    """Look whether a program pays the stranger, and whoever is asked is told that one chose the address."""
+    bank.ran(GETS + program, approve=bank.ask, rules="-model-repair")
+    assert (EVIL, 5) in bank.sent, "the program does not do what it is here for"
+    assert all("to" in request.untrusted for request in bank.asked if request.arguments["to"] == EVIL)

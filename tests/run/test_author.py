@@ -127,9 +127,11 @@ def test_a_tool_that_was_called_in_the_middle_of_a_program_says_nothing_to_it() 
     assert (result.status, len(world.sent)) == ("answered", 2)
 
 
-def test_later_tasks_of_a_conversation_are_written_by_who_saw_it() -> None:
+@pytest.mark.parametrize("keep_runs", [True, False])
+def test_later_tasks_of_a_conversation_are_written_by_who_saw_it(keep_runs: bool) -> None:
     world = World()
-    agent = world.agent(code("answer = read_mail(n=1)"), code("answer = find(n=2)"), code(f"answer = {SEND}"))
+    replies = (code("answer = read_mail(n=1)"), code("answer = find(n=2)"), code(f"answer = {SEND}"))
+    agent = world.agent(*replies, keep_runs=keep_runs)
     with agent.conversation() as talk:
         assert [talk.run(task).status for task in ("read", "find", "send")] == ["answered", "answered", "denied"]
     assert not world.sent

@@ -386,7 +386,7 @@ def test_a_choice_of_warnings_lifts_nothing(bank: Bank) -> None:
     refused(bank.ran(FLOWS, warnings="ask", check=True), bank)
 
 
-# -- what a program asks for, looks at and says -------------------------------------------------------------------------
+# -- what a program asks for, looks at and says -----------------------------------------------------------------------
 
 
 def test_an_answer_of_the_user_to_a_strangers_question_is_not_the_users_choice(bank: Bank) -> None:

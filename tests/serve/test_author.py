@@ -21,7 +21,7 @@ from atc.settings import Settings
 from atc.tools.tool import Tool
 from tests.support.inline import Inline
 from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, run
-from tests.support.mcp_http import calling, locked
+from tests.support.mcp_http import ANN, BOB, calling, locked
 from tests.support.permissions import written
 from tests.support.tools import make_tool
 
@@ -157,6 +157,18 @@ def test_another_session_is_another_reader_until_it_reads_what_was_kept(tmp_path
             assert (await sent("answer = append_line(text='c')", other))["status"] != "answered"
 
     asyncio.run(main())
+
+
+def test_where_the_protocol_has_no_session_all_that_a_principal_was_shown_counts(tmp_path: Path) -> None:
+    async def main() -> list[bool]:
+        made, done = gateway(tmp_path, mail(), Book().tool), list[bool]()
+        async with calling(locked(), behind=made) as caller:
+            for token, source in ((ANN, "answer = read_mail()"), (ANN, WRITE), (BOB, WRITE)):
+                reply = await caller.call("run_program", {"source": source}, token)
+                done.append(_result(reply.text)["structuredContent"]["status"] == "answered")
+        return done
+
+    assert asyncio.run(main()) == [True, False, True]
 
 
 def _result(text: str) -> dict[str, Any]:
