@@ -18,7 +18,7 @@ MAX_CALLBACKS = 3
 METHODS = frozenset(
     """
     get setdefault items values keys append add appendleft insert extend extendleft update copy remove discard clear
-    reverse rotate popitem popleft pop sort union intersection difference symmetric_difference
+    reverse rotate popitem popleft pop sort union intersection difference symmetric_difference __getitem__
     """.split()
 )
 
@@ -143,14 +143,33 @@ class Calls:
             for function in self.graph.each(bits & self.graph.functions):
                 if inner.depth > MAX_CALLBACKS:
                     raise GiveUp("functions that are called by functions of the library, and so on")
-                if self._only_computes(function):
+                if isinstance(function, tuple) and function[0] == "method":
+                    self._any_method(function[1], function[2], args, result, inner)
+                elif self._only_computes(function):
                     for arg in args:
                         self.graph.reach(arg, result)
                         self.graph.flat(arg, result)
+                        if function[0] == "class" and function[1] not in library.READERS:  # such as `list.append`
+                            self.graph.store(arg, ANY, arg, (inner.chosen,))
+                            self.graph.scramble(arg, (inner.chosen,))
                 else:
                     self.enter(function, inner, result)
 
         self.graph.when(node, apply)
+
+    def _any_method(self, name: str, base: int, args: list[int], result: int, call: Call) -> None:
+        """Call a method of a built-in type with anything: it may return, or take, whatever is there."""
+        graph = self.graph
+        graph.reach(base, result)
+        graph.flat(base, result)
+        for arg in args:
+            graph.reach(arg, result)
+            graph.flat(arg, result)
+            if name not in library.READERS:
+                changed = graph.node()
+                graph.reach(base, changed)
+                graph.store(changed, ANY, arg, (call.chosen,))
+                graph.scramble(changed, (call.chosen,))
 
     def _only_computes(self, function: Any) -> bool:
         """Return whether a function of Python or its library makes something of its arguments and does nothing else."""
@@ -162,7 +181,7 @@ class Calls:
                 "dict",
             }
         if function[0] != "library" or isinstance(function[1], Getter):
-            return function[0] == "class" and function[1] in library.READERS
+            return bool(function[0] == "class")
         module = library.module_of(function[1])
         changes = function[1] in library.CHANGING or module in ("heapq", "pprint") or function[1] == "json.dump"
         return not changes and module in library.STATELESS | library.MIXING - {"random", "secrets"}
@@ -213,6 +232,8 @@ class Calls:
                 self._own(what, call, result)
             elif sort == "class" and call.args:
                 self.method(call.args[0], what, call.without_first(), result)
+            elif sort == "class":
+                self.mixed(call.all(), result, call, call.all())
             elif sort == "init":
                 self.mixed(call.all(), result, call, [what])
             elif sort == "caller" and call.args:
@@ -381,8 +402,10 @@ class Calls:
             for thing in graph.each(bits & graph.things):
                 if thing.kind == "object":
                     graph.copy(self.attribute_of(thing, name), target)
-                else:
+                elif thing.kind == "mixed":
                     graph.load(base, ANY, target)
+                else:  # such as the start of a range: lists and dicts have no attributes of their own
+                    graph.flat(graph.deep_of(thing), target)
             for function in graph.each(bits & graph.functions):
                 if isinstance(function, Class):
                     for each in self.family(function):

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any, cast
 
+from atc.programs.origins import library
 from atc.programs.origins.assignments import Assignments
 from atc.programs.origins.graph import ITERATE, Thing
 from atc.programs.origins.parts import Call, Function, GiveUp
@@ -30,7 +31,7 @@ class Expressions(Assignments):
         elif isinstance(function, ast.Attribute) and self._is_super(function.value):
             callee = self._inherited(function.attr)
         elif isinstance(function, ast.Attribute):
-            if is_behind(function.attr) and function.attr != "__init__":
+            if is_behind(function.attr) and function.attr not in library.PLAIN | {"__init__"}:
                 raise GiveUp(function.attr)
             base = self.ev(function.value)
         else:

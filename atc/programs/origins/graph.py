@@ -92,7 +92,7 @@ class Graph:
         self._out: list[list[Constraint] | None] = [None]
         self.atoms: list[Any] = []
         self._known: dict[Hashable, int] = {}
-        self.pure = self.alias = self.things = self.functions = 0
+        self.pure = self.values = self.alias = self.things = self.functions = 0
         self._todo: dict[int, int] = {}
         self._as: dict[str, dict[int, int]] = {"value": {}, "call": {}, "choice": {}}
         self._copied: set[int] = set()
@@ -116,6 +116,8 @@ class Graph:
         if (bit := self._known.get(key)) is None:
             bit = self.atom(key, key)
             self.pure |= bit
+            if how == "value":
+                self.values |= bit
         return bit
 
     def part(self, response: Response, path: tuple[str, ...], exact: bool) -> int:

@@ -25,6 +25,15 @@ CONSTANTS = frozenset("NotImplemented Ellipsis __name__ __debug__".split())
 OTHER = frozenset("dict getattr setattr delattr object slice exit quit parallel all_pages".split())
 BINDERS = frozenset("staticmethod classmethod property".split())
 
+PLAIN = frozenset("__name__ __doc__ __getitem__ __len__ __contains__".split())
+"""Special names that programs read and that lead behind nothing."""
+FRAMES = frozenset(
+    """
+    tb_frame tb_next f_back f_builtins f_code f_globals f_locals f_trace co_code gi_frame gi_code gi_yieldfrom cr_await
+    cr_frame cr_code cr_origin ag_await ag_frame ag_code
+    """.split()
+)
+"""Attributes that lead from generators and errors to the variables of functions."""
 OF_FUNCTIONS = frozenset(
     "func args keywords cache_info cache_clear cache_parameters register dispatch setter getter deleter".split()
 )
@@ -46,7 +55,7 @@ READERS = frozenset(
     isoformat strftime date time weekday isoweekday timestamp astimezone utcoffset total_seconds toordinal ctime dst
     tzname isocalendar timetuple
     group start end span hexdigest digest quantize normalize to_integral_value as_tuple is_nan is_finite
-    issubset issuperset isdisjoint format_map
+    issubset issuperset isdisjoint format_map __len__ __contains__
     """.split()
 )
 """Methods that return a value which nobody can change, made of the object and the arguments."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from atc.programs.origins import library
 from atc.programs.origins.calls import Calls
 from atc.programs.origins.graph import ANY, ITERATE, PART, Key, Thing
-from atc.programs.origins.parts import Call, Function, constant_key
+from atc.programs.origins.parts import Call, Function, GiveUp, constant_key
 
 
 class Methods(Calls):
@@ -48,9 +48,11 @@ class Methods(Calls):
         if name in library.READERS:
             self.flows([base, *args], result)
             self._callbacks(args, call, result)
+            if name in ("format", "format_map") and base not in self.plain:
+                self._formatted(args)
         elif name in library.MAKERS:
             self.fresh([base, *args], result)
-        elif name in ("get", "setdefault") and call.args and not call.stars:
+        elif name in ("get", "setdefault", "__getitem__") and call.args and not call.stars:
             key = self.key_of(call, 0)
             graph.load(base, key, result)
             for default in (*call.args[1:], *call.named.values()):
@@ -113,6 +115,17 @@ class Methods(Calls):
             self.flows([base, *args], result)
         else:
             self.mixed([base, *args], result, call, [base])
+
+    def _formatted(self, args: Iterable[int]) -> None:
+        """Give up where a text that is no constant may name attributes of functions and generators."""
+        graph = self.graph
+
+        def apply(bits: int) -> None:
+            if bits & graph.functions or any(t.moving or t.cls is not None for t in graph.each(bits & graph.things)):
+                raise GiveUp("a format that is not known")
+
+        for node in args:
+            graph.when(node, apply)
 
     def _unless_mapping(self, base: int, args: list[int], call: Call, result: int) -> None:
         """Follow a method of a value that the library made as one that is not known."""

@@ -124,7 +124,7 @@ class ProgramOrigins:
         if self.gave_up or self._read is None:
             return UNKNOWN
         node = self._read.top.final(name)
-        return self._deep([node]) if node else frozenset()
+        return self._whole([node]) if node else frozenset()
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -176,10 +176,7 @@ class ProgramOrigins:
         """Add the origins of an argument, and of the parts that displays give it."""
         assert self._read is not None
         graph = self._read.graph
-        own = self._deep([*nodes])
-        if not own:  # an empty display; else what a node should have held is not known
-            own = frozenset({_origin((self._text, "", (), "value"))}) if any(map(self._holds, nodes)) else UNKNOWN
-        parts[name] = parts.get(name, frozenset()) | own | chosen
+        parts[name] = parts.get(name, frozenset()) | self._whole([*nodes]) | chosen
         todo = [(name, [*nodes], 0)] if all(nodes.values()) else []
         while todo and len(parts) < MAX_PARTS:
             path, here, depth = todo.pop()
@@ -194,6 +191,12 @@ class ProgramOrigins:
                     inner = f"{path}.{key}"
                     parts[inner] = parts.get(inner, frozenset()) | self._deep([node, *self._references(here)]) | chosen
                     todo.append((inner, [node], depth + 1))
+
+    def _whole(self, nodes: list[int]) -> Origins:
+        """Return all origins of a value; an empty container is the program's, and what is nothing is not known."""
+        if found := self._deep(nodes):
+            return found
+        return frozenset({_origin((self._text, "", (), "value"))}) if any(map(self._holds, nodes)) else UNKNOWN
 
     def _holds(self, node: int) -> bool:
         assert self._read is not None

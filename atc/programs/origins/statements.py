@@ -244,14 +244,15 @@ class Statements(Definitions):
             old = self.subscript(target)
         made = graph.node()
         graph.copy(old, made)
-        graph.flat(value, made)
+        self.added(old, value, made)
         call = self._inner()
 
         def apply(bits: int) -> None:
             if bits & (graph.things | graph.alias) and ("augmented", made) not in self._made:
                 self._made["augmented", made] = True
                 self.extend(old, value, call)
-                self.update(old, value, call)
+                if not isinstance(node.op, ast.Add):
+                    self.update(old, value, call)
                 which = graph.node()
                 graph.copy(call.chosen, which)
                 if not isinstance(node.op, ast.Add):  # `seen -= others`

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from atc.programs.origins import library
 from atc.programs.origins.graph import ANY, ITERATE, PART
 from atc.programs.origins.parts import Call, Function, GiveUp, constant_key
 from atc.programs.origins.scopes import Scope
@@ -79,7 +80,7 @@ class Values(Standard):
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             text = str(value)
             if (found := self._constants.get(text)) is None:
-                if "__" in text and isinstance(value, str) and is_behind(text):
+                if isinstance(value, str) and "_" in text and is_behind(text):
                     raise GiveUp(text)
                 kind = self._kind_of(text)
                 if kind not in self._texts:
@@ -194,7 +195,7 @@ class Values(Standard):
         return result
 
     def attr(self, node: ast.Attribute) -> int:
-        if is_behind(node.attr) and node.attr not in ("__name__", "__doc__"):
+        if is_behind(node.attr) and node.attr not in library.PLAIN:
             raise GiveUp(node.attr)
         made = self.graph.node()
         if self.properties:
@@ -207,14 +208,36 @@ class Values(Standard):
 
     def binary(self, node: ast.BinOp) -> int:
         left, right = self.ev(node.left), self.ev(node.right)
-        made = self._made_of(left, right)
         if isinstance(node.op, ast.MatMult):
             raise GiveUp("@")
+        if isinstance(node.op, ast.Add) and not (_is_scalar(node.left) or _is_scalar(node.right)):
+            made = self.graph.node()
+            self.added(left, right, made)
+        else:
+            made = self._made_of(left, right)
         if (isinstance(node.op, _KEEP) and not (_is_scalar(node.left) or _is_scalar(node.right))) or isinstance(
             node.op, ast.Mult
         ):
             made = self._combined(made, left, right, node.op)
         return made
+
+    def added(self, left: int, right: int, made: int) -> None:
+        """Let a value be made of two others, but for containers: the sum of a list has its items, and is no text."""
+        graph = self.graph
+
+        def rest(bits: int) -> None:
+            graph.put(made, bits & graph.pure & ~graph.values)
+            if bits & (graph.values | graph.alias) and not state:
+                state.append(True)
+                graph.when(right, other)
+
+        def other(bits: int) -> None:
+            if bits & (graph.values | graph.alias):
+                self.flows((left, right), made)
+
+        state: list[bool] = []
+        graph.when(left, rest)
+        graph.when(right, lambda bits: graph.put(made, bits & graph.pure & ~graph.values))
 
     def _combined(self, flat: int, left: int, right: int, operator: ast.operator) -> int:
         """Return what may be a new container with the items of two others."""
@@ -321,10 +344,11 @@ def _is_scalar(node: ast.expr) -> bool:
 
 def is_behind(name: str) -> bool:
     """Return whether a text names what lies behind an object."""
-    return (
-        "__" in name
-        and name != "__main__"
-        and any(part.startswith("__") and part.endswith("__") and len(part) > 4 for part in _words(name))
+    if "_" not in name or name == "__main__":
+        return False
+    return any(
+        part in library.FRAMES or (part.startswith("__") and part.endswith("__") and len(part) > 4)
+        for part in _words(name)
     )
 
 

@@ -850,6 +850,35 @@ a = read_a()
 g = (x for x in ["1", "2", "3", "4"])
 list(itertools.takewhile(lambda x: x != str(a["n"]), g))
 send(to=next(g, None))
+###
+a = read_a(); b = read_b()
+xs = []
+xs += a["items"]
+ys = xs + b["items"]
+zs = a["tags"] + ["x"]
+n = a["n"]
+n += b["n"]
+t = "p"
+t += a["to"]
+send(x=xs, y=ys[-1]["who"], z=zs[0], n=n, t=t, m=a["n"] + b["n"], s=a["to"] + b["to"])
+q = b["tags"]
+if a["flag"]:
+    q = q + ["y"]
+send(to=q)
+###
+a = read_a()
+d = {"x": a["to"], "y": "1", "z": "0"}
+best = max(d, key=d.__getitem__)
+both = set.intersection(*[set(a["tags"]), {"x", "y"}])
+send(to=best, n=d.__len__(), b=sorted(both))
+###
+a = read_a()
+p = ("x",)
+if a["flag"]:
+    p += ("y",)
+u = [] if a["flag"] else ["k"]
+u = u + ["l"]
+send(to=p, u=u)
 """.split("###")
 """Programs of which each leads a value, or a choice, into an argument in another way."""
 

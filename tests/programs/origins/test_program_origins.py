@@ -98,6 +98,10 @@ PRECISE = {
         MAIL + 'a, b = [], []\nc = a\nc.append(mail["from"])\nb.append("x@y.org")\nsend(to=b[0])',
         {"literal"},
     ),
+    "a list that grew": (
+        "mails = []\nfor page in range(3):\n    mails += list_mails(page=page)\nsend(to=mails[0][\"from\"])",
+        {"list_mails.from", "list_mails (choice)"},
+    ),
     "what was copied": (MAIL + 'd = {**mail, "to": "x"}\nsend(to=d["to"])', {"read_mail.to", "literal"}),
     "a thunk": (
         'x, y = parallel(lambda: read_mail(id=1), lambda: get_contact(name="Bo"))\nsend(to=y["email"])',
@@ -197,7 +201,7 @@ NOT_FOLLOWED = {
     "names out of text": 'globals()["x"] = 1',
     "attributes out of text": "x = getattr(x, str(mail))",
     "what is behind an object": "x = print.__globals__",
-    "the same in a format": 'x = "{0.__globals__}".format(print)',
+    "what is behind it, in a format": 'x = "{0.__globals__}".format(print)',
     "the same by a getter": 'import operator\nx = operator.attrgetter("a" + "b")(1)',
     "special methods": "class A:\n    def __add__(self, other):\n        return other",
     "metaclasses": "class A(metaclass=type):\n    pass",
@@ -210,6 +214,9 @@ NOT_FOLLOWED = {
     "an attribute of a function": "def f(): pass\nf.x = 1",
     "an attribute of a module": "import json\njson.x = 1",
     "what may be anything": "mail['f']()",
+    "frames of generators": "g = (x for x in mail)\nx = g.gi_frame",
+    "the same in a format": 'x = "{0.gi_frame}".format(mail)',
+    "a format that is not known": "def f(): pass\nx = mail['text'].format(f)",
     "frames": "import sys\nsys._getframe()",
     "an unknown decorator of a class": "def d(c): return c\n@d\nclass A:\n    pass",
 }
