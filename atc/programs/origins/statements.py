@@ -382,8 +382,8 @@ class Statements(Definitions):
         graph, before, outer = self.graph, self.pc, (self.touched, self.caught)
         touched, begin = self._open_try()
         self.block(node.body)
-        bodies = [self.scope.any_since(begin)]
         names = self.scope.close()
+        bodies = [self.scope.any_since(begin)]  # with what was there before: the body may end at once
         self.pc = before
         caught = self.under(touched)
         self.touched, self.caught = outer
@@ -438,9 +438,8 @@ class Statements(Definitions):
             if item.optional_vars is not None:
                 self.store_to(item.optional_vars, self.mixed([context], graph.node(), self._inner()))
         self.block(node.body)
-        anywhere = self.scope.any_since(begin)
         self.scope.close()
-        self.scope.preset(anywhere)
+        self.scope.preset(self.scope.any_since(begin))
         if outer[0]:
             graph.copy(touched, outer[0])
         self.touched, self.caught = outer
