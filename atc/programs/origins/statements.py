@@ -203,7 +203,9 @@ class Statements(Definitions):
         elif isinstance(node, ast.Raise):
             for each in (node.exc, node.cause):
                 if each is not None:
-                    self.ev(each)
+                    raised = self.graph.node()
+                    self.each_function(self.ev(each), self._inner(), raised)  # `raise E` makes an object of it
+                    self.graph.copy(raised, self.touched)
             if self.touched:
                 self.graph.copy(self.pc, self.touched)
         self._exits.append((type(node), self.pc))
