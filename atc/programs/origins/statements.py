@@ -203,7 +203,9 @@ class Statements(Definitions):
         elif isinstance(node, ast.Raise):
             for each in (node.exc, node.cause):
                 if each is not None:
-                    self.ev(each)
+                    raised = self.graph.node()
+                    self.each_function(self.ev(each), self._inner(), raised)  # `raise E` makes an object of it
+                    self.graph.copy(raised, self.touched)
             if self.touched:
                 self.graph.copy(self.pc, self.touched)
         self._exits.append((type(node), self.pc))
@@ -383,7 +385,7 @@ class Statements(Definitions):
         touched, begin = self._open_try()
         self.block(node.body)
         names = self.scope.close()
-        bodies = [self.scope.any_since(begin)]
+        bodies = [self.scope.any_since(begin)]  # with what was there before: the body may end at once
         self.pc = before
         caught = self.under(touched)
         self.touched, self.caught = outer

@@ -879,6 +879,21 @@ if a["flag"]:
 u = [] if a["flag"] else ["k"]
 u = u + ["l"]
 send(to=p, u=u)
+###
+import contextlib
+a = read_a(); b = read_b()
+x = b["to"]
+with contextlib.suppress(Exception):
+    1 // (a["n"] - 2)
+    x = "y"
+send(to=x)
+z = b["name"]
+try:
+    1 // (a["n"] - 2)
+    z = "y"
+except ZeroDivisionError:
+    pass
+send(to=z)
 """.split("###")
 """Programs of which each leads a value, or a choice, into an argument in another way."""
 
