@@ -178,14 +178,14 @@ class Statements(Definitions):
         """Read a statement that somebody may catch: what it touches chooses whether those after it run."""
         graph, outer = self.graph, self.touched
         self.touched = touched = graph.node()
-        handler(self, statement)
-        self.touched = outer
-        graph.copy(touched, outer)
-        self.pc = pc = self.under()
+        self.pc = pc = self.under()  # of this one, too: what it does after what raises
         if self.caught == self._in_try:
             graph.flat(touched, pc, "choice")
         else:
             graph.when(self.caught, lambda _: graph.flat(touched, pc, "choice"))
+        handler(self, statement)
+        self.touched = outer
+        graph.copy(touched, outer)
 
     def _after(self, exits: Sequence[tuple[Any, int]]) -> None:
         pcs = {pc for _, pc in exits if pc and pc != self.pc}
