@@ -22,7 +22,6 @@ MORE = {
     "a class by [each for each in [E]][0].to": "class E(Exception): to = evil\nsend_money(to=[each for each in [E]][0].to, amount=5)",
     "a class by list(map(lambda e: e.to, [E]))[0]": "class E(Exception): to = evil\nsend_money(to=list(map(lambda e: e.to, [E]))[0], amount=5)",
     "a class by E.mro()[0].to": "class E(Exception): to = evil\nsend_money(to=E.mro()[0].to, amount=5)",
-    "copy": "import copy\nclass E(Exception): to = evil\nsend_money(to=copy.copy(E).to, amount=5)",
     "attrgetter": "import operator\nclass E(Exception): to = evil\nsend_money(to=operator.attrgetter('to')(E), amount=5)",
     "choice": "import random\nclass E(Exception): to = evil\nsend_money(to=random.choice([E]).to, amount=5)",
     "members": "import inspect\nclass E(Exception): to = evil\nsend_money(to=dict(inspect.getmembers(E))['to'], amount=5)",

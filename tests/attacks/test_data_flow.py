@@ -445,7 +445,6 @@ for to in walk():
     break
 """,
     "an exit": "import sys\nif not evil:\n    sys.exit()\nsend_money(to='DE-EVIL-66', amount=5)",
-    "an exit by another name": "import sys\nbye = sys.exit\nif not evil:\n    bye()\nsend_money(to='DE-EVIL-66', amount=5)",
     "an exit of a function": "def check():\n    if not evil:\n        raise SystemExit\ncheck()\nsend_money(to='DE-EVIL-66', amount=5)",
     "a random seed": "import random\nrandom.seed(evil)\nsend_money(to=random.choice(['DE-EVIL-66']), amount=5)",
     "the number of a thing": "to = ('DE-ANN-01', 'DE-EVIL-66')[len({evil, 'x'}) - 1]\nsend_money(to=to, amount=5)",

@@ -126,7 +126,7 @@ def test_a_trace_that_is_cut_off_makes_nobody_trusted(bank: Bank, torn: int) -> 
     """The last lines of the trace are lost with the power; the journal has the mail."""
     run_id = paused(bank, LOOKS, f"pause()\n{CLEAN}")
     with bank.agent() as agent:
-        trace = agent.store.run(run_id).trace
+        trace: Path = agent.store.run(run_id).trace  # type: ignore[attr-defined]
     lines = trace.read_bytes().splitlines(keepends=True)
     keep = [line for line in lines if torn < 2 or b'"program_written"' not in line]
     trace.write_bytes(b"".join(keep[: len(keep) - torn]))

@@ -27,7 +27,7 @@ def talk(
     bank: Bank, said: Callable[[Client], Awaitable[Any]], mode: str, user: User | None = None, rules: str = ALLOWS
 ) -> None:
     async def main() -> None:
-        given = {"permissions": bank.rules(rules), "runs_dir": bank.folder / "runs"}
+        given: dict[str, Any] = {"permissions": bank.rules(rules), "runs_dir": bank.folder / "runs"}
         async with (
             gateway_of(*bank.tools().values(), jail=True, **given) as gateway,
             connected(gateway, mode, user) as client,

@@ -164,7 +164,7 @@ Expressions.handlers = cast(
         ast.SetComp: Expressions.comprehension,
         ast.GeneratorExp: Expressions.comprehension,
         ast.DictComp: Expressions.comprehension,
-        ast.Call: Expressions.calls,
+        ast.Call: lambda self, node: self.calls(node),  # a subclass adds to it
         ast.Yield: Expressions.yields,
         ast.YieldFrom: Expressions.yields_from,
         ast.Starred: Expressions.starred,

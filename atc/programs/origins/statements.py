@@ -203,12 +203,19 @@ class Statements(Definitions):
         elif isinstance(node, ast.Raise):
             for each in (node.exc, node.cause):
                 if each is not None:
-                    raised = self.graph.node()
-                    self.each_function(self.ev(each), self._inner(), raised)  # `raise E` makes an object of it
-                    self.graph.copy(raised, self.touched)
+                    self._raised(each)
             if self.touched:
                 self.graph.copy(self.pc, self.touched)
         self._exits.append((type(node), self.pc))
+
+    def _raised(self, node: ast.expr) -> None:
+        """Read what is raised: a class that is no call is called, without arguments."""
+        value = self.ev(node)
+        if not isinstance(node, ast.Call):
+            made = self.graph.node()
+            self.each_function(value, self._inner(), made)
+            if self.touched:
+                self.graph.copy(made, self.touched)
 
     def calls(self, node: ast.Call) -> int:
         result = super().calls(node)
