@@ -521,3 +521,5 @@ _HANDLERS: dict[type[ast.stmt], _Handler] = cast(
         ast.ClassDef: Statements.classes,
     },
 )
+
+Statements.handlers = {**Statements.handlers, ast.Call: Statements.calls}
