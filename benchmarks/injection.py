@@ -324,7 +324,7 @@ def table(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     for row in rows:
         for suite in (row.suite, "all"):
             groups.setdefault((suite, row.condition, row.attack), []).append(row)
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for (suite, condition, attack), each in sorted(groups.items(), key=lambda item: _place(*item[0])):
         writing = [row for row in each if row.writes]
         lines.append(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from benchmarks.environments.base import GoldCall
@@ -204,7 +205,7 @@ class _Writer:
         for field, value in record.items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 for name, extreme in (("max", max), ("min", min)):
-                    if extreme(records, key=lambda each, field=field: each[field]) is record:
+                    if extreme(records, key=itemgetter(field)) is record:
                         return f"{name}({here}, key=lambda each: each[{field!r}])"
         return f"{here}[{number - len(records)}]" if number == len(records) - 1 else f"{here}[{number}]"
 

@@ -227,25 +227,47 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _seen(found: CallOrigins, asked: AskedAbout, calls: Iterable[Call]) -> CallOrigins:
-    """Add to each argument that is the program's own text alone where it stands in what strangers wrote before."""
-    own = [name for name, of in found.items() if name in asked.sent and {each.kind for each in of} <= _OWN_TEXT]
+    """Add to each argument, and part of one, that is the program's own text alone where it stands in what strangers
+    wrote before; where that is too much to be read, all that they wrote."""
+    own = [path for path, of in found.items() if {each.kind for each in of} <= _OWN_TEXT]
     before = [call for call in calls if call.index < asked.index] if own else []
     if not before:
         return found
     from atc.programs.feeds import distinct, leaves
 
     made, left = dict(found), MAX_READ
-    for name in own:
-        texts = {text for text, _ in leaves(asked.sent[name]) if distinct(text)}
+
+    def add(path: str, origins: Origins) -> None:
+        while path in made:
+            made[path] |= origins
+            path = path.rpartition(".")[0]
+
+    for path in own:
+        texts = {text for value in _at(asked.sent, path) for text, _ in leaves(value) if distinct(text)}
         for call in before:
-            for text, path in leaves(call.value) if texts else ():
+            for text, place in leaves(call.value) if texts else ():
                 left -= (len(text) + 1) * len(texts)
                 if left < 0:
-                    return made
+                    break
                 if any(each in text for each in texts):
-                    keys = tuple(step for step in path if isinstance(step, str))
-                    made[name] |= {Origin(kind="tool", tool=call.tool, path=keys)}
+                    keys = tuple(step for step in place if isinstance(step, str))
+                    add(path, frozenset({Origin(kind="tool", tool=call.tool, path=keys)}))
+            if left < 0:
+                add(path, frozenset(Origin(kind="tool", tool=each.tool) for each in before))
+                break
     return made
+
+
+def _at(arguments: Mapping[str, Any], path: str) -> list[Any]:
+    """Return what stands at a path of a call's arguments: of a list, what stands there in each item."""
+    name = next((name for name in arguments if path == name or path.startswith(f"{name}.")), None)
+    if name is None:
+        return []
+    values = [arguments[name]]
+    for key in path[len(name) + 1 :].split(".") if path != name else ():
+        items = [item for value in values for item in (value if isinstance(value, list) else [value])]
+        values = [item[key] for item in items if isinstance(item, Mapping) and key in item]
+    return values
 
 
 def with_author(origins: CallOrigins, saw: Collection[str]) -> CallOrigins:

@@ -208,8 +208,8 @@ def _answer(runtime: Any, state: Any, name: str, arguments: Json) -> Any:
         return to_jsonable_python(runtime.run_function(state, name, arguments, raise_on_error=True)[0])
     except Exception as error:  # its tools refuse with whatever their code raises
         acted = before is not None and before != state
-        outcome = "unknown" if acted else "refused"
-        raise ToolError(f"{type(error).__name__}: {error}", status="invalid", outcome=outcome) from None
+        said = f"{type(error).__name__}: {error}"
+        raise ToolError(said, status="invalid", outcome="unknown" if acted else "refused") from None
 
 
 _protocols: dict[tuple[str, str], Protocol] = {}
