@@ -107,7 +107,7 @@ async def choose(
         whole = False
         while True:
             lines, cut = _lines(arguments, whole, about.origins)
-            lines = [*_warned(about.careful, "careful"), *lines, *_warned(warnings)]
+            lines = [*_careful(about.careful), *lines, *_warned(warnings)]
             lines += _done(about.done)
             if about.wait_s is not None:
                 lines.append(f"the run waits {about.wait_s:,.0f} s for you; then it ends")
@@ -234,11 +234,17 @@ def _name(name: str, limit: int) -> Abridged:
     return Abridged(visible(name), False) if ordinary else abridged(name, limit)
 
 
-def _warned(warnings: Sequence[str], word: str = "warning") -> list[str]:
+def _careful(told: Sequence[str]) -> list[str]:
+    """What to look at before a yes, under one heading; the arguments then have one, too."""
+    pieces = [piece for each in told for piece in _pieces(visible(_cut(each, SHOWN_OF_WARNING)))]
+    return ["careful:", *(_GUTTER + piece for piece in pieces), "arguments:"] if pieces else []
+
+
+def _warned(warnings: Sequence[str]) -> list[str]:
     """The warnings, each on lines of its own."""
     lines = []
     for warning in warnings[:MOST_WARNINGS]:
-        lines += [f"{word}:", *(_GUTTER + piece for piece in _pieces(visible(_cut(warning, SHOWN_OF_WARNING))))]
+        lines += ["warning:", *(_GUTTER + piece for piece in _pieces(visible(_cut(warning, SHOWN_OF_WARNING))))]
     left = len(warnings) - MOST_WARNINGS
     return [*lines, f"… and {left} more warnings"] if left > 0 else lines
 

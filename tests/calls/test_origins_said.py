@@ -116,8 +116,8 @@ def test_a_question_says_first_what_strangers_may_have_chosen(
         "allow send? effect: write",
         "careful:",
         "  | strangers may have chosen to and message.cc",
-        "careful:",
         "  | the program was written after its model saw what read_mail answered (strangers write that)",
+        "arguments:",
         "  | to = 'x@y.example' ← read_mail.body (strangers write that)",
         "  | message = {'cc': 'z'} ← read_mail.cc (strangers write that), the program's text",
     ]
