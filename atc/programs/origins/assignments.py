@@ -17,6 +17,8 @@ class Assignments(Values):
     """Generator expressions that are used up where they stand."""
 
     def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> int:
+        if self.scope.is_class:
+            raise GiveUp("a comprehension in a class")
         graph, made = self.graph, self.graph.node()
         is_dict = isinstance(node, ast.DictComp)
         thing = self.new("dict" if is_dict else "list", made)

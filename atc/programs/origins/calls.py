@@ -69,9 +69,10 @@ class Calls:
         self.graph.put(target, thing.atom)
         return thing
 
-    def fresh(self, sources: Iterable[int], target: int) -> None:
+    def fresh(self, sources: Iterable[int], target: int, *, moving: bool = False) -> None:
         """Let a value be something new, that can be changed and that is made of others all through."""
         thing = self.new("mixed", target)
+        thing.moving = moving
         self.flows(sources, thing.rest)
         self.flows(sources, target)
         self.graph.put(thing.rest, thing.atom)
@@ -103,6 +104,10 @@ class Calls:
             graph.reach(source, pool)
         thing = Thing(graph, "mixed")
         thing.moving = True
+        later = call.inner()
+        later.chosen = thing.body = graph.node()
+        graph.copy(call.chosen, later.chosen)
+        graph.copy(thing.shape, later.chosen)
         graph.put(pool, thing.atom)
         graph.copy(pool, thing.rest)
         graph.copy(pool, result)
@@ -122,7 +127,7 @@ class Calls:
             graph.reach(source, changed)
             graph.store(changed, ANY, pool, (call.chosen,))
             graph.scramble(changed, (call.chosen,))
-        self.functions_in(pool, pool, call, [pool])
+        self.functions_in(pool, pool, later, [pool])
         return pool
 
     def functions_in(self, node: int, result: int, call: Call, args: list[int]) -> None:
@@ -160,6 +165,8 @@ class Calls:
     def _any_method(self, name: str, base: int, args: list[int], result: int, call: Call) -> None:
         """Call a method of a built-in type with anything: it may return, or take, whatever is there."""
         graph = self.graph
+        if name in ("format", "format_map"):
+            raise GiveUp("a format that is not known")
         graph.reach(base, result)
         graph.flat(base, result)
         for arg in args:
@@ -183,6 +190,8 @@ class Calls:
         if function[0] != "library" or isinstance(function[1], Getter):
             return bool(function[0] == "class")
         module = library.module_of(function[1])
+        if function[1] in library.KEEPERS or function[1] == "operator.methodcaller":
+            return False
         changes = function[1] in library.CHANGING or module in ("heapq", "pprint") or function[1] == "json.dump"
         return not changes and module in library.STATELESS | library.MIXING - {"random", "secrets"}
 
@@ -396,6 +405,8 @@ class Calls:
 
         def apply(bits: int) -> None:
             graph.put(target, bits & graph.pure)
+            if bits & graph.values:
+                graph.copy(self._set_on_values(name), target)
             for part in graph.each(bits & graph.alias):
                 graph.put(target, graph.of_part(part))
                 graph.flat(part[0].put, target)
@@ -442,6 +453,8 @@ class Calls:
             raise GiveUp(dotted)
         if module in library.NAMES_ONLY and dotted not in library.KNOWN and f"{module}.*" not in library.KNOWN:
             raise GiveUp(dotted)
+        if dotted not in library.MODULES and library.is_inner(dotted, module):
+            raise GiveUp(dotted)
         graph = self.graph
         name = dotted.rpartition(".")[2]
         graph.put(target, self.literal)
@@ -456,6 +469,13 @@ class Calls:
         if module not in self._states:
             self._states[module] = self.graph.node(self.literal)
         return self._states[module]
+
+    def _set_on_values(self, name: str) -> int:
+        """Return a node with what was set as an attribute of what has no place of its own, such as a constant."""
+        key = ("set on values", name)
+        if key not in self._made:
+            self._made[key] = self.graph.node()
+        return int(self._made[key])
 
     def set_attribute(
         self, base: int, name: str, value: int, chosen: tuple[int, ...], within: Function | None = None
@@ -472,6 +492,13 @@ class Calls:
                 graph.copy(value, graph.field(function.thing, name))
                 for node in chosen:
                     graph.copy(node, graph.field(function.thing, name))
+            if bits & graph.values:
+                if name.startswith("_"):
+                    raise GiveUp("what is behind a value")
+                for node in (value, *chosen):
+                    graph.copy(node, self._set_on_values(name))
+                    for module in library.STATEFUL:
+                        graph.copy(node, self.state(module))
             if bits & graph.pure:
                 for origin in graph.each(bits & graph.pure):
                     if origin[3] == "value" and origin[0] in ("tool", "unknown"):

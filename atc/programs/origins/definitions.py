@@ -45,8 +45,7 @@ class Definitions(Expressions):
                     raise GiveUp(binder)
                 self.graph.put(made, self.graph.function((binder, id(function)), (binder, function)))
             else:
-                call = self._inner()
-                call.args = [value]
+                call = self._inner().inner(value)  # its line is that of the decorator
                 self.call(found, call, made, self.within)
             value = made
         self.store_to(ast.Name(node.name, ast.Store()), value)

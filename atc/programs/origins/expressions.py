@@ -45,6 +45,8 @@ class Expressions(Assignments):
             call.exits = self.graph.node()
         name = _called_name(function)
         eager = name in _CONSUMERS and name not in self.bound
+        if isinstance(function, ast.Attribute) and not isinstance(function.value, ast.Constant):
+            eager = False  # any object may have an attribute of that name
         for at, arg in enumerate(node.args):
             if eager and isinstance(arg, ast.GeneratorExp):
                 self._eager.add(arg)

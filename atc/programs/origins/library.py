@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 SCALAR = frozenset(
     """
     abs all any ascii bin bool bytes chr complex divmod float format hash hex int isinstance issubclass len oct ord
@@ -119,10 +121,34 @@ RISKY = frozenset(
     """
     operator.attrgetter functools.singledispatch functools.singledispatchmethod
     functools.cached_property functools.partialmethod functools.total_ordering functools.update_wrapper
-    io.open io.FileIO io.open_code copy.copyreg
+    json.JSONEncoder json.JSONDecoder io.open io.FileIO io.open_code copy.copyreg copy.dispatch_table
+    keyword.kwlist keyword.softkwlist calendar.mdays
+    calendar.c calendar.setfirstweekday calendar.different_locale calendar.LocaleTextCalendar
+    calendar.LocaleHTMLCalendar csv.register_dialect csv.unregister_dialect csv.field_size_limit string.Formatter
+    hashlib.algorithms_available hashlib.algorithms_guaranteed urllib.parse.non_hierarchical urllib.parse.uses_fragment
+    urllib.parse.uses_netloc urllib.parse.uses_params urllib.parse.uses_query urllib.parse.uses_relative
+    decimal.DefaultContext decimal.BasicContext decimal.ExtendedContext typing.EXCLUDED_ATTRIBUTES zoneinfo.reset_tzpath
     """.split()
 )
-"""Names of these modules that cannot be followed all the same."""
+"""Names of these modules that cannot be followed all the same: what they hold can be changed, or they look behind."""
+_INNER = (sys.stdlib_module_names | {"decoder", "encoder", "scanner", "entities", "bltns", "stdlib_re"}) - {"time"}
+KEEPERS = frozenset(
+    """
+    difflib.Differ difflib.HtmlDiff difflib.SequenceMatcher difflib.unified_diff
+    difflib.context_diff difflib.ndiff difflib.restore re.Scanner re.finditer shlex.shlex shlex.StringIO shlex.deque
+    textwrap.TextWrapper calendar.Calendar calendar.TextCalendar calendar.HTMLCalendar calendar.repeat zlib.compressobj
+    zlib.decompressobj statistics.Counter statistics.defaultdict statistics.groupby statistics.repeat
+    email.utils.Charset base64.encode base64.decode
+    """.split()
+)
+"""Functions of the modules that keep nothing whose results do: functions that are called later, settings, a place."""
+
+
+def is_inner(dotted: str, module: str) -> bool:
+    """Return whether a name leads into a module that another one only uses, or to what is its own business."""
+    own = module.rpartition(".")[2]
+    names = dotted[len(module) + 1 :].split(".")
+    return any(name.startswith("_") or (name in _INNER and name != own) for name in names)
 
 
 def module_of(dotted: str) -> str:

@@ -51,7 +51,7 @@ class Methods(Calls):
             if name in ("format", "format_map") and base not in self.plain:
                 self._formatted(args)
         elif name in library.MAKERS:
-            self.fresh([base, *args], result)
+            self.fresh([base, *args], result, moving=name == "finditer")
         elif name in ("get", "setdefault", "__getitem__") and call.args and not call.stars:
             key = self.key_of(call, 0)
             graph.load(base, key, result)
@@ -121,7 +121,7 @@ class Methods(Calls):
         graph = self.graph
 
         def apply(bits: int) -> None:
-            if bits & graph.functions or any(t.moving or t.cls is not None for t in graph.each(bits & graph.things)):
+            if bits & graph.functions or any(t.kind in ("mixed", "object") for t in graph.each(bits & graph.things)):
                 raise GiveUp("a format that is not known")
 
         for node in args:

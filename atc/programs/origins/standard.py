@@ -49,6 +49,8 @@ class Standard(BuiltIns):
             rest = call.without_first()
             rest.direct = False
             graph.put(result, graph.function(("caller", id(rest)), ("caller", key, rest)))
+        elif dotted == "operator.methodcaller":
+            raise GiveUp("a method whose name is not known")
         elif isinstance(dotted, Getter) and len(args) == 1:
             graph.load(args[0], dotted.key, result)
         elif dotted == "dataclasses.field":
@@ -77,6 +79,9 @@ class Standard(BuiltIns):
             self.flows(args, state)
             graph.copy(call.chosen, state)
             graph.copy(state, result)
+        elif dotted in library.KEEPERS:
+            self.mixed(args, result, call, args)
+            graph.put(result, self.literal)
         elif module in library.STATELESS:
             if module.partition(".")[0] in library.CLOCK:
                 graph.copy(self.state("time"), result)

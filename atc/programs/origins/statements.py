@@ -291,6 +291,8 @@ class Statements(Definitions):
                 self.graph.scramble(self.ev(target.value), (self.chosen(),))
             elif not isinstance(target, ast.Name) or self.pc or self.touched or self.within is not None:
                 raise GiveUp("del")  # whether a name is there would be chosen by what chose this
+            elif target.id in _NAMES or target.id in self.tools or target.id in self.inputs:
+                raise GiveUp("del")  # it stands for something else then
 
     def nothing(self, node: ast.stmt) -> None:
         """Read a statement that does nothing."""

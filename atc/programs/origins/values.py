@@ -95,8 +95,6 @@ class Values(Standard):
 
     def _made_of(self, *sources: int) -> int:
         real = [*dict.fromkeys(sources)]
-        if len(real) == 1 and real[0] in self.plain:
-            return real[0]
         made = self.graph.node()
         self.flows(real, made)
         return made
