@@ -22,6 +22,8 @@ class BuiltIns(Methods):
             self.mixed(args, result, call, [*call.spread, *call.named.values()])
         elif name == "type" and len(args) == len(call.args) == 1:
             self._type(args[0], result)
+        elif name == "hasattr" and self.properties:
+            raise GiveUp("hasattr of what may be a property")
         elif name in library.SCALAR:
             self.flows(args, result)
             self._consume(args, call)
@@ -87,6 +89,7 @@ class BuiltIns(Methods):
             key = self.key_of(call, 1)
             if not isinstance(key, str):
                 raise GiveUp("getattr with a name that is not known")
+            self.reads(key, call)
             self.method_value(call.args[0], key, result)
             for node in call.args[2:]:
                 graph.copy(node, result)

@@ -29,6 +29,8 @@ _COMPUTE = library.SCALAR | library.LISTS | library.SELECT | library.EXCEPTIONS 
 class Calls:
     """Follows the calls of one program."""
 
+    properties = odd_fields = False
+
     def __init__(self, tools: frozenset[str], literal: int) -> None:
         self.graph = Graph()
         self.tools, self.literal = tools, literal
@@ -247,12 +249,23 @@ class Calls:
                 self.mixed(call.all(), result, call, [what])
             elif sort == "caller" and call.args:
                 self.method(call.args[0], what, function[2], result)
+            elif sort == "cached":
+                self._cached(what, call, result)
             elif sort == "partial":
                 self._partial(function, call, result)
             elif sort == "builtin":
                 self.builtin(what, call, result)
             else:
                 self.library(what, call, result)
+
+    def _cached(self, function: int, call: Call, result: int) -> None:
+        """Call a function that runs only where it was not called with equal arguments before."""
+        once = call.shifted([])
+        once.chosen = self.graph.node()
+        self.graph.copy(call.chosen, once.chosen)
+        for node in call.all():
+            self.graph.flat(node, once.chosen, "choice")
+        self.call(function, once, result, None)
 
     def _partial(self, function: tuple[str, Call, int], call: Call, result: int) -> None:
         first = function[1]
@@ -328,9 +341,16 @@ class Calls:
                     graph.reach(node, instance.rest)
                     graph.reach(node, thing_args)
         names = [name for each in reversed(self.family(cls)) if each.is_data for name in each.members]
-        if names and not begins:
+        if names and instance.kind == "dict":
+            for node in (*call.args, *call.spread):
+                graph.add_copy(instance, node)
+                graph.load(node, ANY, instance.rest)
+            graph.put(graph.keys_of(instance), self.literal)
+        if names:
+            odd = self.odd_fields or any(each.is_odd for each in self.family(cls)) or len({*names}) < len(names)
+            certain = instance.kind != "dict" and not odd
             for at, node in enumerate(call.args):
-                graph.copy(node, graph.field(instance, names[at]) if at < len(names) else instance.rest)
+                graph.copy(node, graph.field(instance, names[at]) if certain and at < len(names) else instance.rest)
             for name, node in call.named.items():
                 graph.copy(node, graph.field(instance, name))
             for _, node in call.stars:
@@ -367,12 +387,12 @@ class Calls:
             def apply(bits: int, cls: Class = cls) -> None:
                 graph.put(node, bits & ~graph.functions)
                 for function in graph.each(bits & graph.functions):
-                    self._bind(function, owner, cls, node)
+                    self._bind(function, owner, cls, node, name)
 
             graph.when(graph.field(cls.thing, name), apply)
         return node
 
-    def _bind(self, function: Any, owner: int, cls: Class, target: int) -> None:
+    def _bind(self, function: Any, owner: int, cls: Class, target: int, name: str) -> None:
         """Read a function out of a class: a method is bound to what it is read of.
 
         Args:
@@ -380,13 +400,21 @@ class Calls:
             owner: a node with the object; 0 where it is read of the class itself.
             cls: the class.
             target: the node that it is for.
+            name: under which it is read.
         """
         graph = self.graph
         sort = function[0] if isinstance(function, tuple) else ""
         if sort == "property" and owner:
-            chosen, touched = self.getters.setdefault(function[1].node.name, (graph.node(), graph.node()))
+            chosen, touched = self.getters.setdefault(name, (graph.node(), graph.node()))
             caught = graph.node(graph.atom("caught", "caught"))
             self._own(function[1], Call(chosen, touched, caught, (0, 0)).inner(owner), target)
+        elif sort == "cached" and owner:
+            kept = graph.node()
+            graph.when(
+                function[1],
+                lambda bits: [self._bind(each, owner, cls, kept, name) for each in graph.each(bits & graph.functions)],
+            )
+            graph.put(target, graph.function(("cached", kept, id(function)), ("cached", kept)))
         elif sort == "classmethod":
             itself = graph.node(graph.function(("own", id(cls)), cls))
             graph.put(target, graph.function(("bound", id(function[1]), id(cls)), ("bound", function[1], itself)))
@@ -436,13 +464,20 @@ class Calls:
         if name in library.READERS or name in library.MAKERS or name in METHODS:
             self.graph.put(target, self.graph.function(("method", base, name), ("method", name, base)))
 
+    def reads(self, name: str, call: Call) -> None:
+        """Read an attribute that may be a property, under the conditions of a call."""
+        chosen, touched = self.getters.setdefault(name, (self.graph.node(), self.graph.node()))
+        self.graph.copy(call.chosen, chosen)
+        if call.touched:
+            self.graph.copy(touched, call.touched)
+
     def _of_class(self, cls: Class, read_of: Class, name: str, target: int) -> None:
         graph = self.graph
 
         def apply(bits: int) -> None:
             graph.put(target, bits & ~graph.functions)
             for function in graph.each(bits & graph.functions):
-                self._bind(function, 0, read_of, target)
+                self._bind(function, 0, read_of, target, name)
 
         graph.when(graph.field(cls.thing, name), apply)
 
@@ -457,6 +492,7 @@ class Calls:
             raise GiveUp(dotted)
         graph = self.graph
         name = dotted.rpartition(".")[2]
+        self.odd_fields = self.odd_fields or name in library.NO_FIELDS
         graph.put(target, self.literal)
         if dotted not in library.MODULES and (name in library.CONSTANTS_OF or name.isupper()):
             return

@@ -17,6 +17,21 @@ _LOOKS = frozenset({"items", "keys", "values", "get"})
 _IN_CLASS = ast.FunctionDef | ast.Assign | ast.AnnAssign | ast.Pass | ast.Expr
 
 
+_COMPARE = frozenset("__eq__ __ne__ __lt__ __le__ __gt__ __ge__".split())
+
+
+def _is_truth(node: ast.expr | None) -> bool:
+    """Return whether a value is no container: nobody can change it later."""
+    match node:
+        case ast.Compare() | ast.Constant() | ast.Name(id="NotImplemented") | ast.UnaryOp(op=ast.Not()) | None:
+            return True
+        case ast.BoolOp(values=values):
+            return all(map(_is_truth, values))
+        case ast.Call(func=ast.Name(id=name)):
+            return name in ("all", "any", "bool", "isinstance")
+    return False
+
+
 class Definitions(Expressions):
     """Reads definitions of functions and classes."""
 
@@ -84,6 +99,7 @@ class Definitions(Expressions):
                 raise GiveUp(f"{type(statement).__name__} {name} in a class")
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 made.members.append(statement.target.id)
+                made.is_odd = made.is_odd or self._is_odd(statement)
             for target in statement.targets if isinstance(statement, ast.Assign) else ():
                 if not isinstance(target, ast.Name) or is_behind(target.id):
                     raise GiveUp("an assignment in a class")
@@ -97,6 +113,16 @@ class Definitions(Expressions):
             for name in library.SPECIAL & each.thing.fields.keys():
                 self._special(made, name, each.thing.fields[name])
         self.store_to(ast.Name(node.name, ast.Store()), graph.node(graph.function(("own", id(made)), made)))
+
+    def _is_odd(self, field: ast.AnnAssign) -> bool:
+        """Return whether what is annotated may be no field that a call gives by its position."""
+        for node in ast.walk(field.annotation):
+            text = getattr(node, "value", "") if isinstance(node, ast.Constant) else getattr(node, "attr", "")
+            if any(name in str(text) for name in library.NO_FIELDS):
+                return True
+        return isinstance(field.value, ast.Call) and any(
+            each.arg in ("init", "kw_only") for each in field.value.keywords
+        )
 
     def _computes(self, statement: ast.stmt) -> bool:
         """Return whether a special method only computes, so that it does not matter when it is called."""
@@ -113,6 +139,8 @@ class Definitions(Expressions):
                 plain = _COMPUTING if isinstance(function, ast.Name) else library.READERS | _LOOKS
                 if name not in plain or name in self.bound:
                     return False
+            if isinstance(node, ast.Return) and statement.name in _COMPARE and not _is_truth(node.value):
+                return False
         return not statement.decorator_list
 
     def _special(self, made: Class, name: str, value: int) -> None:

@@ -110,6 +110,8 @@ KNOWN = frozenset(
     enum.Enum enum.IntEnum enum.StrEnum enum.auto
     """.split()
 )
+NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")
+"""Annotations in a dataclass of what is no field, or of none that is given by its position."""
 CHANGING = frozenset(
     """
     bisect.insort bisect.insort_left bisect.insort_right random.shuffle operator.setitem operator.delitem operator.iadd

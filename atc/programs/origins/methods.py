@@ -48,7 +48,7 @@ class Methods(Calls):
         if name in library.READERS:
             self.flows([base, *args], result)
             self._callbacks(args, call, result)
-            if name in ("format", "format_map") and base not in self.plain:
+            if name in ("format", "format_map") and (base not in self.plain or self.properties):
                 self._formatted(args)
         elif name in library.MAKERS:
             self.fresh([base, *args], result, moving=name == "finditer")

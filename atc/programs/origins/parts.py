@@ -105,7 +105,7 @@ class Function:
 class Class:
     """Holds a class of the program: its own fields, those of what it inherits from, and one object for all."""
 
-    __slots__ = ("bases", "fields", "instance", "is_data", "is_enum", "is_error", "members", "scope", "thing")
+    __slots__ = ("bases", "fields", "instance", "is_data", "is_enum", "is_error", "is_odd", "members", "scope", "thing")
 
     def __init__(self, graph: Graph, scope: Scope) -> None:
         self.scope = scope
@@ -115,6 +115,7 @@ class Class:
         self.instance.cls = self
         self.members: list[str] = []
         self.is_data = self.is_enum = self.is_error = False
+        self.is_odd = False  # its fields are not given in the order in which they stand
 
 
 class Site:

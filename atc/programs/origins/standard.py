@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 from atc.programs.origins import library
 from atc.programs.origins.built_in import BuiltIns
 from atc.programs.origins.graph import ITERATE
-from atc.programs.origins.parts import Call, Getter, GiveUp
+from atc.programs.origins.parts import Call, Class, Function, Getter, GiveUp
 
 
 class Standard(BuiltIns):
@@ -21,11 +23,14 @@ class Standard(BuiltIns):
             rest = call.without_first()
             graph.put(result, graph.function(("partial", id(rest)), ("partial", rest, call.args[0])))
         elif dotted in ("functools.lru_cache", "functools.cache"):
-            self._identity(call, result)
+            for node in call.args:
+                graph.put(result, graph.function(("cached", node), ("cached", node)))
             if not call.args:
                 graph.put(result, graph.function(("library", "functools.cache"), ("library", "functools.cache")))
         elif dotted == "functools.wraps":
-            graph.put(result, graph.function(("library", "functools.cache"), ("library", "functools.cache")))
+            graph.put(result, graph.function(("library", "functools.wraps()"), ("library", "functools.wraps()")))
+        elif dotted == "functools.wraps()":
+            self._identity(call, result)
         elif dotted == "collections.defaultdict":
             self._defaultdict(call, result)
         elif dotted == "collections.OrderedDict":
@@ -55,6 +60,7 @@ class Standard(BuiltIns):
             graph.load(args[0], dotted.key, result)
         elif dotted == "dataclasses.field":
             if "default_factory" in call.named:
+                self._only_makes(call.named["default_factory"])
                 self.each_function(call.named["default_factory"], call.inner(), result)
             if "default" in call.named:
                 graph.copy(call.named["default"], result)
@@ -104,6 +110,22 @@ class Standard(BuiltIns):
                 graph.copy(call.chosen, self.state(module))
         else:
             raise GiveUp(dotted)
+
+    def _only_makes(self, factory: int) -> None:
+        """Give up where what is called whenever an object is made may do more than to make a value."""
+
+        def apply(bits: int) -> None:
+            for function in self.graph.each(bits & self.graph.functions):
+                if isinstance(function, Function):
+                    does = (ast.Call, ast.NamedExpr, ast.Attribute, ast.Subscript)
+                    if isinstance(function.node, ast.FunctionDef) or any(
+                        isinstance(each, does) for each in ast.walk(function.node.body)
+                    ):
+                        raise GiveUp("a factory that does something")
+                elif not isinstance(function, Class) and function[0] not in ("builtin", "library"):
+                    raise GiveUp("a factory that does something")
+
+        self.graph.when(factory, apply)
 
     def _identity(self, call: Call, result: int) -> None:
         for node in call.args:

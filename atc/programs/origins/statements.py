@@ -471,6 +471,8 @@ class Statements(Definitions):
                         self.pc = self.under(self.ev(value))
                     case ast.MatchClass(cls=cls):
                         self.ev(cls)
+                        if self.properties:
+                            raise GiveUp("a pattern that reads what may be a property")
                     case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
                         made = graph.node()
                         graph.copy(inside, made)

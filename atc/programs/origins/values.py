@@ -31,7 +31,7 @@ class Values(Standard):
     scope: Scope
     pc = body = touched = caught = 0
     within: Function | None = None
-    catches = raises = properties = defaults = False
+    catches = raises = defaults = False
     last: Call
     handlers: ClassVar[dict[type[ast.expr], Callable[[Any, Any], int]]]
     """What evaluates which expressions."""

@@ -1184,6 +1184,184 @@ class R:
     z: str = ""
 r = R(a["to"], "lit")
 send(to=r.y)
+###
+import functools
+a = read_a()
+log = []
+@functools.cache
+def f(x):
+    log.append("x")
+f(a["n"])
+f(2)
+send(to=len(log))
+###
+a = read_a()
+class O:
+    def __init__(self):
+        self.l = ["lit"]
+    def __eq__(self, o):
+        return self.l
+o = O()
+r = (o == 1)
+r.append(a["to"])
+send(to=o.l[-1])
+###
+a = read_a()
+class O:
+    def __eq__(self, o):
+        return o
+l = ["lit"]
+r = (O() == l)
+r.append(a["to"])
+send(to=l[-1])
+###
+from dataclasses import dataclass, field
+a = read_a()
+log = []
+@dataclass
+class R:
+    t: object = field(default_factory=lambda: log.append("x"))
+if a["flag"]:
+    R()
+send(to=len(log))
+###
+a = read_a()
+log = []
+class O:
+    @property
+    def p(self):
+        log.append("x")
+    q = p
+o = O()
+if a["flag"]:
+    o.q
+send(to=len(log))
+###
+a = read_a()
+log = []
+class O:
+    @property
+    def p(self):
+        log.append("x")
+o = O()
+if a["flag"]:
+    getattr(o, "p")
+send(to=len(log))
+###
+from dataclasses import dataclass, field
+a = read_a()
+@dataclass
+class R:
+    k: str = field(default="", init=False)
+    y: str = ""
+    z: str = ""
+r = R(a["to"], "lit")
+send(to=r.y)
+###
+from dataclasses import dataclass
+a = read_a()
+@dataclass
+class A:
+    x: str = ""
+    y: str = ""
+@dataclass
+class B(A):
+    y: str = ""
+    z: str = ""
+r = B("p", "q", a["to"])
+send(to=r.z)
+###
+from dataclasses import dataclass
+a = read_a()
+class A:
+    def __init__(self, y):
+        self.y = y
+@dataclass
+class B(A):
+    z: str = ""
+r = B(a["to"])
+send(to=r.z)
+###
+from typing import TypedDict
+a = read_a()
+class T(TypedDict):
+    p: str
+    q: str
+u = T(p="1", q="lit")
+t = T({"q": a["to"]})
+send(to=t["q"])
+###
+from typing import TypedDict
+a = read_a()
+class T(TypedDict):
+    p: str
+u = T(p="1")
+t = T(**{"q": a["to"], "p": "1"})
+send(to=list(t.values())[0])
+###
+a = read_a()
+log = []
+class O:
+    @property
+    def p(self):
+        log.append("x")
+o = O()
+if a["flag"]:
+    hasattr(o, "p")
+send(to=len(log))
+###
+import functools
+a = read_a()
+class O:
+    def __init__(self, x):
+        self.x = x
+    @functools.lru_cache(maxsize=None)
+    def f(self, y):
+        return self.x + y
+    @functools.cache
+    def g(self):
+        return self.x
+o = O(a["to"])
+send(to=o.f("q"), b=o.g())
+###
+import functools
+a = read_a()
+@functools.lru_cache(maxsize=8)
+def f(x):
+    return x + a["to"]
+send(to=f("y"))
+###
+import functools
+a = read_a()
+def deco(f):
+    @functools.wraps(f)
+    def w(*args):
+        return f(*args) + a["to"]
+    return w
+@deco
+def h(x):
+    return x
+send(to=h("y"))
+###
+import re
+a = read_a()
+it = re.finditer(".", "abc")
+if a["flag"]:
+    next(it)
+send(to=next(it).group())
+###
+import re
+a = read_a()
+it = re.compile(".").finditer("abc")
+if a["flag"]:
+    next(it)
+send(to=next(it).group())
+###
+import operator
+a = read_a()
+def f():
+    pass
+send(to=operator.methodcaller("__getattri" + "bute__", "__glo" + "bals__")(f)["a"]["to"])
 """.split("###")
 """Programs that hide such a way from the analysis; it may refuse to follow them."""
 
