@@ -134,22 +134,6 @@ class BuiltIns(Methods):
             self.graph.load(source, ITERATE, items, (call.chosen,))
             self.graph.flat(items, target, "choice")
 
-    def _consume(self, sources: Iterable[int], call: Call) -> None:
-        """Take items from iterators until what they are says that it is enough."""
-        given = [*sources]
-        for source in given:
-
-            def apply(bits: int, source: int = source) -> None:
-                for thing in self.graph.each(bits & self.graph.things):
-                    if thing.moving:
-                        sink, which = self.graph.node(), self.graph.node()
-                        for each in given:
-                            self.graph.flat(each, which, "choice")
-                        self.graph.load(source, ITERATE, sink, (call.chosen, which))
-                        return
-
-            self.graph.when(source, apply)
-
     def _extreme(self, call: Call, result: int) -> None:
         graph = self.graph
         if len(call.args) == 1 and not call.stars:

@@ -29,7 +29,7 @@ _COMPUTE = library.SCALAR | library.LISTS | library.SELECT | library.EXCEPTIONS 
 class Calls:
     """Follows the calls of one program."""
 
-    properties = odd_fields = False
+    properties = odd_fields = in_special = False
 
     def __init__(self, tools: frozenset[str], literal: int) -> None:
         self.graph = Graph()
@@ -42,6 +42,10 @@ class Calls:
         self.getters: dict[str, tuple[int, int]] = {}
         """Of attributes that may be properties: nodes of the conditions under which they are read, and of all that a
         property touches."""
+        self.anywhere = self.graph.node(self.graph.atom("anywhere", "anywhere"))
+        """The conditions under which special methods run: any. An iterator that these move on is not followed."""
+        self.own_moving = 0
+        """Iterators that special methods make for themselves."""
         self.plain: set[int] = set()
         """Nodes of texts and numbers."""
         self._made: dict[Any, Any] = {}
@@ -69,6 +73,8 @@ class Calls:
         """Return a new container, which a node then may be."""
         thing = Thing(self.graph, kind)
         self.graph.put(target, thing.atom)
+        if self.in_special:
+            self.own_moving |= thing.atom
         return thing
 
     def fresh(self, sources: Iterable[int], target: int, *, moving: bool = False) -> None:

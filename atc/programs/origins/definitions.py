@@ -152,12 +152,12 @@ class Definitions(Expressions):
                 if not isinstance(function, Function):
                     raise GiveUp(name)
                 returned = graph.node()
-                call = Call(0, 0, 0, (0, 0)).inner(graph.node(made.instance.atom), graph.node(self.literal))
+                call = Call(self.anywhere, 0, 0, (0, 0)).inner(graph.node(made.instance.atom), graph.node(self.literal))
                 self.enter(function, call, returned)
                 if name == "__getitem__":
                     graph.copy(returned, made.instance.rest)
                 elif name == "__iter__":
-                    graph.load(returned, ITERATE, made.instance.rest)
+                    graph.load(returned, ITERATE, made.instance.rest, (self.anywhere,))
                 graph.flat(returned, made.instance.shape)
 
         graph.when(value, apply)

@@ -124,6 +124,7 @@ class Expressions(Assignments):
         if self.within.generator is None:
             thing = Thing(self.graph, "list")
             thing.moving, thing.body = True, self.within.body
+            self.own_moving |= thing.atom if self.in_special else 0
             self.within.generator = thing
             self.graph.put(self.within.returns, thing.atom)
         return self.within.generator

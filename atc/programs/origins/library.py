@@ -61,6 +61,8 @@ READERS = frozenset(
     """.split()
 )
 """Methods that return a value which nobody can change, made of the object and the arguments."""
+EATERS = frozenset("join issubset issuperset isdisjoint".split())
+"""Those among them that take the items of an iterator."""
 MAKERS = frozenset("split rsplit splitlines partition rpartition groups groupdict findall finditer".split())
 """Methods that return something new, made of the object and the arguments."""
 ADDERS = frozenset("append add appendleft".split())

@@ -48,6 +48,8 @@ class Methods(Calls):
         if name in library.READERS:
             self.flows([base, *args], result)
             self._callbacks(args, call, result)
+            if name in library.EATERS:
+                self._consume([*args, base], call)
             if name in ("format", "format_map") and (base not in self.plain or self.properties):
                 self._formatted(args)
         elif name in library.MAKERS:
@@ -115,6 +117,22 @@ class Methods(Calls):
             self.flows([base, *args], result)
         else:
             self.mixed([base, *args], result, call, [base])
+
+    def _consume(self, sources: Iterable[int], call: Call) -> None:
+        """Take items from iterators until what they are says that it is enough."""
+        given = [*sources]
+        for source in given:
+
+            def apply(bits: int, source: int = source) -> None:
+                for thing in self.graph.each(bits & self.graph.things):
+                    if thing.moving:
+                        sink, which = self.graph.node(), self.graph.node()
+                        for each in given:
+                            self.graph.flat(each, which, "choice")
+                        self.graph.load(source, ITERATE, sink, (call.chosen, which))
+                        return
+
+            self.graph.when(source, apply)
 
     def _formatted(self, args: Iterable[int]) -> None:
         """Give up where a text that is no constant may name attributes of functions and generators."""

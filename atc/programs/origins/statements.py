@@ -99,6 +99,10 @@ class Statements(Definitions):
         while self.deferred:
             self._read_deferred()
             self.graph.solve()
+        moved = self.graph.atom("anywhere", "anywhere")
+        for thing in self.graph.each(self.graph.things & ~self.own_moving):
+            if thing.moving and self.graph.bits[thing.shape] & moved:
+                raise GiveUp("a special method that takes items of an iterator")
         for base, within in self.changed:
             if not self.graph.bits[base] and (within is None or within.called):
                 raise GiveUp("an attribute of what is not known")
@@ -116,11 +120,13 @@ class Statements(Definitions):
         while self.deferred:
             function, outer = self.deferred.pop(0)
             self._read_function(function, outer)
+        self.in_special = False
 
     def _read_function(self, function: Function, outer: Scope) -> None:
         graph = self.graph
         self.scope = Scope(graph, outer, self.shared, self.outer)
         self.pc, self.body, self.within, self._exits = 0, function.body, function, []
+        self.in_special = getattr(function.node, "name", "") in library.SPECIAL
         self.touched, self.caught = (function.touched, function.caught) if self.catches else (0, 0)
         for name, node in function.all_params.items():
             self.scope.assign(name, node)

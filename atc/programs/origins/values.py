@@ -287,7 +287,21 @@ class Values(Standard):
         self.pc = before
         if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
             self._consume(sources, self._inner())
+        for source in sources:
+            self._compared(source, self.chosen())
         return self._made_of(*sources)
+
+    def _compared(self, source: int, chosen: int) -> None:
+        """Let what the library made call what it keeps, as what ``functools.cmp_to_key`` makes does."""
+        graph = self.graph
+
+        def apply(bits: int) -> None:
+            for thing in graph.each(bits & graph.things):
+                if thing.kind == "mixed":
+                    graph.copy(chosen, thing.body)
+
+        if chosen:
+            graph.when(source, apply)
 
     def _inner(self) -> Call:
         return Call(self.chosen(), self.touched, self.caught, (0, 0))

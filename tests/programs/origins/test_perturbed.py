@@ -1362,6 +1362,117 @@ a = read_a()
 def f():
     pass
 send(to=operator.methodcaller("__getattri" + "bute__", "__glo" + "bals__")(f)["a"]["to"])
+###
+a = read_a()
+class O:
+    def __init__(self, g):
+        self.g = g
+    def __len__(self):
+        return len(list(self.g))
+o = O(iter(["a", "b"]))
+if a["flag"]:
+    len(o)
+send(to=next(o.g, "none"))
+###
+a = read_a()
+class O:
+    def __init__(self, g):
+        self.g = g
+    def __iter__(self):
+        return self.g
+o = O(iter([1, 2, 3, 4, 5]))
+for x in o:
+    if x == a["n"]:
+        break
+send(to=next(o.g, 0))
+###
+import functools
+a = read_a()
+log = []
+K = functools.cmp_to_key(lambda x, y: log.append("x") or 0)
+k1, k2 = K(1), K(2)
+if a["flag"]:
+    k1 < k2
+send(to=len(log))
+###
+a = read_a()
+class Inv:
+    def __init__(self, d):
+        self.items = d
+    def __len__(self):
+        return len(list(self.items))
+    def __iter__(self):
+        return iter(self.items)
+    def __str__(self):
+        return ", ".join(str(x) for x in self.items)
+    def __contains__(self, x):
+        return any(x == y for y in self.items)
+    def __eq__(self, other):
+        return self.items == other.items
+i = Inv(a["tags"])
+send(to=str(i), b=len(i), c=[x for x in i], d="x" in i)
+###
+a = read_a()
+class Inv:
+    def __init__(self, d):
+        self.items = d
+    def __iter__(self):
+        for x in self.items:
+            yield x
+i = Inv(a["tags"])
+for x in i:
+    send(to=x)
+###
+a = read_a()
+class O:
+    def __init__(self, g):
+        self.g = g
+    def __str__(self):
+        for x in self.g:
+            return x
+        return "none"
+o = O(iter(["a", "b"]))
+if a["flag"]:
+    f"{o}"
+send(to=str(o))
+###
+a = read_a()
+G = iter(["a", "b"])
+class O:
+    def __bool__(self):
+        return bool(list(G))
+o = O()
+if a["flag"]:
+    bool(o)
+send(to=next(G, "none"))
+###
+a = read_a()
+class O:
+    def __init__(self, g):
+        self.g = g
+    def __str__(self):
+        return "".join(self.g)
+o = O(iter(["a", "b"]))
+if a["flag"]:
+    str(o)
+send(to=next(o.g, "none"))
+###
+a = read_a()
+g = iter(["a", "b"])
+if a["flag"]:
+    "".join(g)
+send(to=next(g, "none"))
+###
+a = read_a()
+g = iter(["a", "b"])
+if a["flag"]:
+    {"x"}.issubset(g)
+send(to=next(g, "none"))
+###
+a = read_a()
+g = iter([1, 2, 3, 4, 5, 6])
+{a["n"]}.isdisjoint(g)
+send(to=next(g, "none"))
 """.split("###")
 """Programs that hide such a way from the analysis; it may refuse to follow them."""
 
