@@ -39,6 +39,8 @@ class Calls:
         """Nodes of what is called: each must be a function in the end. With it the function that the call stands in."""
         self.changed: list[tuple[int, Function | None]] = []
         """Nodes of what gets an attribute: each must be something."""
+        self.fixed: list[tuple[int, int]] = []
+        """Nodes of what must be known at once, as the base of a class, with the functions that they were."""
         self.getters: dict[str, tuple[int, int]] = {}
         """Of attributes that may be properties: nodes of the conditions under which they are read, and of all that a
         property touches."""
@@ -416,10 +418,12 @@ class Calls:
             self._own(function[1], Call(chosen, touched, caught, (0, 0)).inner(owner), target)
         elif sort == "cached" and owner:
             kept = graph.node()
-            graph.when(
-                function[1],
-                lambda bits: [self._bind(each, owner, cls, kept, name) for each in graph.each(bits & graph.functions)],
-            )
+
+            def bind(bits: int) -> None:
+                for each in graph.each(bits & graph.functions):
+                    self._bind(each, owner, cls, kept, name)
+
+            graph.when(function[1], bind)
             graph.put(target, graph.function(("cached", kept, id(function)), ("cached", kept)))
         elif sort == "classmethod":
             itself = graph.node(graph.function(("own", id(cls)), cls))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import Any
 
 from atc.programs.origins import library
 from atc.programs.origins.expressions import Expressions
@@ -74,8 +75,14 @@ class Definitions(Expressions):
             ):
                 raise GiveUp("an annotation that calls something")
 
+    def _at_once(self, node: int) -> list[Any]:
+        """Return the functions and classes that a node is; another one may not be added later."""
+        functions = self.graph.bits[node] & self.graph.functions
+        self.fixed.append((node, functions))
+        return [*self.graph.each(functions)]
+
     def _is_only(self, node: int, sort: str, name: str) -> bool:
-        found = [*self.graph.each(self.graph.bits[node] & self.graph.functions)]
+        found = self._at_once(node)
         return len(found) == 1 and found[0] == (sort, name)
 
     def classes(self, node: ast.ClassDef) -> None:
@@ -163,7 +170,7 @@ class Definitions(Expressions):
         graph.when(value, apply)
 
     def _inherit(self, made: Class, base: ast.expr) -> None:
-        found = [*self.graph.each(self.graph.bits[self.ev(base)] & self.graph.functions)]
+        found = self._at_once(self.ev(base))
         if len(found) != 1:
             raise GiveUp("a class of what is not known")
         (one,) = found

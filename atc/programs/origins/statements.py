@@ -99,6 +99,9 @@ class Statements(Definitions):
         while self.deferred:
             self._read_deferred()
             self.graph.solve()
+        for node, functions in self.fixed:
+            if self.graph.bits[node] & self.graph.functions != functions:
+                raise GiveUp("a base or a decorator that changes")
         moved = self.graph.atom("anywhere", "anywhere")
         for thing in self.graph.each(self.graph.things & ~self.own_moving):
             if thing.moving and self.graph.bits[thing.shape] & moved:

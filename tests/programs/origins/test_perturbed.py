@@ -1473,6 +1473,63 @@ a = read_a()
 g = iter([1, 2, 3, 4, 5, 6])
 {a["n"]}.isdisjoint(g)
 send(to=next(g, "none"))
+###
+a = read_a()
+class A1:
+    def f(self):
+        return "lit"
+class A2:
+    def f(self):
+        return a["to"]
+B = A1
+for i in range(2):
+    class C(B):
+        pass
+    B = A2
+send(to=C().f())
+###
+a = read_a()
+def other(f):
+    return lambda *x: a["to"]
+deco = staticmethod
+for i in range(2):
+    class C:
+        @deco
+        def f():
+            return "lit"
+    deco = other
+send(to=C.f())
+###
+a = read_a()
+def p(): pass
+def q(): pass
+f = p if a["flag"] else q
+send(to=f is p)
+###
+a = read_a()
+class O: pass
+x, y = O(), O()
+z = x if a["flag"] else y
+send(to={x: "1", y: "2"}[z])
+###
+a = read_a()
+class It:
+    def __getitem__(self, i):
+        return {0: "x", 1: "y"}[i] if i < a["n"] - 1 else [][0]
+send(to=list(It()), b=["z" for _ in It()], c=len(list(It())))
+###
+a = read_a()
+class It:
+    def __init__(self, n):
+        self.n = n
+    def __lt__(self, o):
+        return (self.n < o.n) == a["flag"]
+send(to=sorted([It(1), It(2)])[0].n, b=max(It(3), It(4), key=lambda x: x).n)
+l = [It(1), It(2), It(3)]
+l.sort()
+send(to=l[0].n)
+import heapq
+send(to=heapq.nsmallest(1, [It(1), It(2)])[0].n)
 """.split("###")
 """Programs that hide such a way from the analysis; it may refuse to follow them."""
 
