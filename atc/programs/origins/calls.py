@@ -349,6 +349,9 @@ class Calls:
                     graph.reach(node, instance.rest)
                     graph.reach(node, thing_args)
         names = [name for each in reversed(self.family(cls)) if each.is_data for name in each.members]
+        for each in self.family(cls):
+            for name in each.members if each.is_data else ():  # defaults
+                graph.copy(graph.field(each.thing, name), graph.field(instance, name))
         if names and instance.kind == "dict":
             for node in (*call.args, *call.spread):
                 graph.add_copy(instance, node)

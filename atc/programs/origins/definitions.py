@@ -82,8 +82,8 @@ class Definitions(Expressions):
         return [*self.graph.each(functions)]
 
     def _is_only(self, node: int, sort: str, name: str) -> bool:
-        found = self._at_once(node)
-        return len(found) == 1 and found[0] == (sort, name)
+        functions = self.graph.bits[node] & self.graph.functions
+        return [*self.graph.each(functions)] == [(sort, name)] and bool(self._at_once(node))
 
     def classes(self, node: ast.ClassDef) -> None:
         graph = self.graph
@@ -104,6 +104,8 @@ class Definitions(Expressions):
             special = is_behind(name) and name != "__init__"
             if not isinstance(statement, _IN_CLASS) or (special and not self._computes(statement)):
                 raise GiveUp(f"{type(statement).__name__} {name} in a class")
+            if made.is_enum and isinstance(statement, ast.FunctionDef):
+                raise GiveUp("a method of an enumeration")
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 made.members.append(statement.target.id)
                 made.is_odd = made.is_odd or self._is_odd(statement)

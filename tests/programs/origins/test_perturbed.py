@@ -1530,6 +1530,54 @@ l.sort()
 send(to=l[0].n)
 import heapq
 send(to=heapq.nsmallest(1, [It(1), It(2)])[0].n)
+###
+from dataclasses import dataclass, asdict
+a = read_a()
+@dataclass
+class R:
+    x: str = a["to"]
+send(to=asdict(R()))
+###
+from dataclasses import dataclass, field, asdict
+a = read_a()
+@dataclass
+class R:
+    x: str = field(init=False)
+R.x = a["to"]
+send(to=str(R()), b=asdict(R()))
+###
+from typing import NamedTuple
+a = read_a()
+class P(NamedTuple):
+    x: str = a["to"]
+    y: str = "lit"
+x, y = P()
+send(to=x, b=P()[0], c=list(P()), d=str(P()))
+###
+from dataclasses import dataclass
+a = read_a()
+@dataclass(order=True)
+class R:
+    n: int = a["n"]
+send(to=R() == R(2), b=R() < R(3), c=sorted([R(4), R()])[0].n)
+###
+from enum import Enum
+a = read_a()
+class C(Enum):
+    X = "x"
+    def f(self):
+        return a["to"]
+send(to=C.X.f())
+###
+import functools
+a = read_a()
+log = []
+@functools.lru_cache(maxsize=1)
+def f(x):
+    log.append("x")
+    return x
+f(1); f(a["n"]); f(1)
+send(to=len(log))
 """.split("###")
 """Programs that hide such a way from the analysis; it may refuse to follow them."""
 
