@@ -542,7 +542,7 @@ class Calls:
                 for node in chosen:
                     graph.copy(node, graph.field(function.thing, name))
             if bits & graph.values:
-                if name.startswith("_"):
+                if name in library.SLOTS:
                     raise GiveUp("what is behind a value")
                 for node in (value, *chosen):
                     graph.copy(node, self._set_on_values(name))

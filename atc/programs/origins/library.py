@@ -112,6 +112,13 @@ KNOWN = frozenset(
     enum.Enum enum.IntEnum enum.StrEnum enum.auto
     """.split()
 )
+SLOTS = frozenset(
+    """
+    args _numerator _denominator _mu _sigma _ip _prefixlen _version network_address netmask network _cache
+    """.split()
+)
+"""Attributes of numbers, addresses and errors of the library of which their other attributes, and their text, are
+made."""
 NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")
 """Annotations in a dataclass of what is no field, or of none that is given by its position."""
 CHANGING = frozenset(

@@ -1578,6 +1578,30 @@ def f(x):
     return x
 f(1); f(a["n"]); f(1)
 send(to=len(log))
+###
+import fractions
+a = read_a()
+f = fractions.Fraction(1, 2) + 1
+f._numerator = a["n"]
+send(to=f.numerator)
+###
+import ipaddress
+a = read_a()
+f = ipaddress.ip_address("1.1.1.1")
+f._ip = a["n"]
+send(to=str(f))
+###
+import json
+a = read_a()
+e = json.JSONDecodeError("m", "d", 0)
+e.args = (a["to"],)
+send(to=str(e))
+###
+import statistics
+a = read_a()
+e = statistics.NormalDist(1, 2)
+e._mu = a["n"]
+send(to=e.mean)
 """.split("###")
 """Programs that hide such a way from the analysis; it may refuse to follow them."""
 
