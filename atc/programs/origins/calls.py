@@ -37,12 +37,14 @@ class Calls:
         """Nodes of what is called: each must be a function in the end. With it the function that the call stands in."""
         self.changed: list[tuple[int, Function | None]] = []
         """Nodes of what gets an attribute: each must be something."""
-        self.getters: dict[str, tuple[int, int]] = {}
-        """Of attributes that may be properties: nodes of the conditions under which they are read, and of all that a
-        property touches."""
+        self.getters: dict[str, tuple[int, int, int]] = {}
+        """Of attributes that may be properties: nodes of the conditions under which they are read, of all that a
+        property touches, and of what it leaves the program for."""
         self.plain: set[int] = set()
         """Nodes of texts and numbers."""
         self._made: dict[Any, Any] = {}
+        self.defaults = False
+        """Whether the program may have a ``defaultdict``."""
         self._states: dict[str, int] = {}
 
     # -- what is made --------------------------------------------------------------------------------------------------
@@ -69,9 +71,10 @@ class Calls:
         self.graph.put(target, thing.atom)
         return thing
 
-    def fresh(self, sources: Iterable[int], target: int) -> None:
+    def fresh(self, sources: Iterable[int], target: int, *, moving: bool = False) -> None:
         """Let a value be something new, that can be changed and that is made of others all through."""
         thing = self.new("mixed", target)
+        thing.moving = moving
         self.flows(sources, thing.rest)
         self.flows(sources, target)
         self.graph.put(thing.rest, thing.atom)
@@ -85,7 +88,9 @@ class Calls:
             self.graph.shape(source, thing.shape)
         return thing
 
-    def mixed(self, sources: Iterable[int], result: int, call: Call, into: Iterable[int] = ()) -> int:
+    def mixed(
+        self, sources: Iterable[int], result: int, call: Call, into: Iterable[int] = (), *, opaque: bool = False
+    ) -> int:
         """Let a value hold whatever can be reached from others; the functions among that are called with all of it.
 
         Args:
@@ -93,6 +98,7 @@ class Calls:
             result: the node of the value.
             call: what does this.
             into: what may be changed: it, and all that can be reached from it, then holds everything, too.
+            opaque: whether the value is an object whose methods may change it.
 
         Returns:
             A node with everything.
@@ -102,7 +108,7 @@ class Calls:
         for source in sources:
             graph.reach(source, pool)
         thing = Thing(graph, "mixed")
-        thing.moving = True
+        thing.moving, thing.opaque = True, opaque
         graph.put(pool, thing.atom)
         graph.copy(pool, thing.rest)
         graph.copy(pool, result)
@@ -112,9 +118,11 @@ class Calls:
 
         def consume(bits: int) -> None:
             for iterator in graph.each(bits & graph.things):
-                if iterator.moving:
+                if iterator.moving or iterator.makes:
                     graph.copy(which, iterator.shape)
                     graph.copy(which, iterator.body)
+                if iterator.makes:
+                    graph.copy(pool, graph.keys_of(iterator))
 
         graph.when(pool, consume)
         for source in into:
@@ -129,18 +137,25 @@ class Calls:
         """Call the functions that a node may be with these arguments, and any number of them.
 
         What the library would make of the arguments is made of them at once: where they are all in one pool, as in
-        :meth:`mixed`, there is nothing else that could come of it.
+        :meth:`mixed`, there is nothing else that could come of it. The arguments choose whether they are called.
         """
-        inner = call.inner()
-        inner.depth = call.depth + 1
-        for arg in args:
-            many = self.graph.node()
-            thing = self.new("list", many)
-            self.graph.copy(arg, thing.rest)
-            inner.stars.append((0, many))
+        made: list[Call] = []
+
+        def called() -> Call:
+            inner = self.chosen_by(call, args)
+            inner.depth = call.depth + 1
+            for arg in args:
+                many = self.graph.node()
+                thing = self.new("list", many)
+                self.graph.copy(arg, thing.rest)
+                inner.stars.append((0, many))
+            return inner
 
         def apply(bits: int) -> None:
+            if bits & self.graph.functions and not made:
+                made.append(called())
             for function in self.graph.each(bits & self.graph.functions):
+                inner = made[0]
                 if inner.depth > MAX_CALLBACKS:
                     raise GiveUp("functions that are called by functions of the library, and so on")
                 if isinstance(function, tuple) and function[0] == "method":
@@ -185,6 +200,15 @@ class Calls:
         module = library.module_of(function[1])
         changes = function[1] in library.CHANGING or module in ("heapq", "pprint") or function[1] == "json.dump"
         return not changes and module in library.STATELESS | library.MIXING - {"random", "secrets"}
+
+    def chosen_by(self, call: Call, sources: Iterable[int]) -> Call:
+        """Return a call that something makes because of another one, as often as some values tell."""
+        inner = call.inner()
+        inner.chosen = self.graph.node()
+        self.graph.copy(call.chosen, inner.chosen)
+        for source in sources:
+            self.graph.flat(source, inner.chosen, "choice")
+        return inner
 
     def each_function(self, node: int, call: Call, result: int) -> None:
         """Call what a node may be, if it is a function; nothing is given up where it is none."""
@@ -234,10 +258,13 @@ class Calls:
                 self.method(call.args[0], what, call.without_first(), result)
             elif sort == "class":
                 self.mixed(call.all(), result, call, call.all())
+            elif sort == "identity":  # `functools.wraps(f)`
+                for node in call.args:
+                    self.graph.copy(node, result)
             elif sort == "init":
                 self.mixed(call.all(), result, call, [what])
             elif sort == "caller" and call.args:
-                self.method(call.args[0], what, function[2], result)
+                self.method(call.args[0], what, function[2].made_by(call), result)
             elif sort == "partial":
                 self._partial(function, call, result)
             elif sort == "builtin":
@@ -270,6 +297,9 @@ class Calls:
         graph = self.graph
         function.called = True
         graph.copy(call.chosen, function.body)
+        if function.cached:  # whether it runs is chosen by what it was called with before
+            for node in call.all():
+                graph.flat(node, function.body, "choice")
         if call.touched:
             graph.copy(function.touched, call.touched)
             graph.copy(call.caught, function.caught)
@@ -375,9 +405,11 @@ class Calls:
         graph = self.graph
         sort = function[0] if isinstance(function, tuple) else ""
         if sort == "property" and owner:
-            chosen, touched = self.getters.setdefault(function[1].node.name, (graph.node(), graph.node()))
+            chosen, touched, exits = self.getter(function[1].node.name)
             caught = graph.node(graph.atom("caught", "caught"))
-            self._own(function[1], Call(chosen, touched, caught, (0, 0)).inner(owner), target)
+            call = Call(chosen, touched, caught, (0, 0)).inner(owner)
+            call.exits = exits
+            self._own(function[1], call, target)
         elif sort == "classmethod":
             itself = graph.node(graph.function(("own", id(cls)), cls))
             graph.put(target, graph.function(("bound", id(function[1]), id(cls)), ("bound", function[1], itself)))
@@ -387,6 +419,12 @@ class Calls:
             graph.put(target, graph.function(("bound", id(function), owner), ("bound", function, owner)))
         else:
             graph.put(target, graph.function(("same", id(function)), function))
+
+    def getter(self, name: str) -> tuple[int, int, int]:
+        """Return the nodes of an attribute that may be a property."""
+        if name not in self.getters:
+            self.getters[name] = (self.graph.node(), self.graph.node(), self.graph.node())
+        return self.getters[name]
 
     # -- attributes ----------------------------------------------------------------------------------------------------
 
@@ -440,6 +478,8 @@ class Calls:
         module = library.module_of(dotted)
         if dotted in library.RISKY or not module or (module == "sys" and dotted != "sys.exit"):
             raise GiveUp(dotted)
+        if dotted.endswith(".register"):  # what is an instance of what, from then on
+            raise GiveUp(dotted)
         if module in library.NAMES_ONLY and dotted not in library.KNOWN and f"{module}.*" not in library.KNOWN:
             raise GiveUp(dotted)
         graph = self.graph
@@ -462,6 +502,8 @@ class Calls:
     ) -> None:
         """Set an attribute of whatever a node may be."""
         graph = self.graph
+        if name == "default_factory":
+            raise GiveUp(name)
         graph.store(base, name, value, chosen)
         self.changed.append((base, within))
 
@@ -478,6 +520,11 @@ class Calls:
                         raise GiveUp("an attribute of a value that is not followed")
 
         graph.when(base, apply)
+
+    def exit(self, call: Call) -> None:
+        """End the program, which decides about everything that comes after the call."""
+        if call.exits:
+            self.graph.copy(call.chosen, call.exits)
 
     # -- who follows the rest ------------------------------------------------------------------------------------------
 
