@@ -122,6 +122,7 @@ class Assignments(Values):
                 self.extend(base, value, call)
                 self.graph.scramble(base, (which, call.chosen))
                 return
+            self.changed.append((base, self.within))
             key = constant_key(target.slice)
             key_node = self.ev(target.slice)
             chosen = (self.chosen(),)

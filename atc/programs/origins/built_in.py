@@ -105,7 +105,7 @@ class BuiltIns(Methods):
         elif name == "all_pages" and call.args and not (call.stars and call.stars[0][0] == 0):
             self._all_pages(call, result)
         elif name in ("exit", "quit"):
-            pass
+            self.exit(call)
         elif name == "object" and not args:
             self.new("mixed", result)
         elif name in library.LISTS or name in library.SELECT or name == "dict":
@@ -182,14 +182,11 @@ class BuiltIns(Methods):
         made = self.new("list", result)
         for at, node in enumerate(call.args):
             self.each_function(node, call.inner(), graph.field(made, at))
-            several = graph.node()  # one list of thunks
+        for node in (*call.args, *(node for _, node in call.stars)):  # lists of thunks
+            several, inner = graph.node(), self.chosen_by(call, ())
             graph.load(node, ITERATE, several, (call.chosen,))
-            self.each_function(several, call.inner(), made.rest)
-            graph.shape(node, made.shape)
-        for _, node in call.stars:
-            several = graph.node()
-            graph.load(node, ITERATE, several, (call.chosen,))
-            self.each_function(several, call.inner(), made.rest)
+            graph.shape(node, inner.chosen)
+            self.each_function(several, inner, made.rest)
             graph.shape(node, made.shape)
 
     def _all_pages(self, call: Call, result: int) -> None:

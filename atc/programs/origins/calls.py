@@ -41,16 +41,18 @@ class Calls:
         """Nodes of what gets an attribute: each must be something."""
         self.fixed: list[tuple[int, int]] = []
         """Nodes of what must be known at once, as the base of a class, with the functions that they were."""
-        self.getters: dict[str, tuple[int, int]] = {}
-        """Of attributes that may be properties: nodes of the conditions under which they are read, and of all that a
-        property touches."""
         self.anywhere = self.graph.node(self.graph.atom("anywhere", "anywhere"))
         """The conditions under which special methods run: any. An iterator that these move on is not followed."""
         self.own_moving = 0
         """Iterators that special methods make for themselves."""
+        self.getters: dict[str, tuple[int, int, int]] = {}
+        """Of attributes that may be properties: nodes of the conditions under which they are read, of all that a
+        property touches, and of what it leaves the program for."""
         self.plain: set[int] = set()
         """Nodes of texts and numbers."""
         self._made: dict[Any, Any] = {}
+        self.defaults = False
+        """Whether the program may have a ``defaultdict``."""
         self._states: dict[str, int] = {}
 
     # -- what is made --------------------------------------------------------------------------------------------------
@@ -96,7 +98,9 @@ class Calls:
             self.graph.shape(source, thing.shape)
         return thing
 
-    def mixed(self, sources: Iterable[int], result: int, call: Call, into: Iterable[int] = ()) -> int:
+    def mixed(
+        self, sources: Iterable[int], result: int, call: Call, into: Iterable[int] = (), *, opaque: bool = False
+    ) -> int:
         """Let a value hold whatever can be reached from others; the functions among that are called with all of it.
 
         Args:
@@ -104,6 +108,7 @@ class Calls:
             result: the node of the value.
             call: what does this.
             into: what may be changed: it, and all that can be reached from it, then holds everything, too.
+            opaque: whether the value is an object whose methods may change it.
 
         Returns:
             A node with everything.
@@ -113,7 +118,7 @@ class Calls:
         for source in sources:
             graph.reach(source, pool)
         thing = Thing(graph, "mixed")
-        thing.moving = True
+        thing.moving, thing.opaque = True, opaque
         later = call.inner()
         later.chosen = thing.body = graph.node()
         graph.copy(call.chosen, later.chosen)
@@ -127,9 +132,11 @@ class Calls:
 
         def consume(bits: int) -> None:
             for iterator in graph.each(bits & graph.things):
-                if iterator.moving:
+                if iterator.moving or iterator.makes:
                     graph.copy(which, iterator.shape)
                     graph.copy(which, iterator.body)
+                if iterator.makes:
+                    graph.copy(pool, graph.keys_of(iterator))
 
         graph.when(pool, consume)
         for source in into:
@@ -144,18 +151,25 @@ class Calls:
         """Call the functions that a node may be with these arguments, and any number of them.
 
         What the library would make of the arguments is made of them at once: where they are all in one pool, as in
-        :meth:`mixed`, there is nothing else that could come of it.
+        :meth:`mixed`, there is nothing else that could come of it. The arguments choose whether they are called.
         """
-        inner = call.inner()
-        inner.depth = call.depth + 1
-        for arg in args:
-            many = self.graph.node()
-            thing = self.new("list", many)
-            self.graph.copy(arg, thing.rest)
-            inner.stars.append((0, many))
+        made: list[Call] = []
+
+        def called() -> Call:
+            inner = self.chosen_by(call, args)
+            inner.depth = call.depth + 1
+            for arg in args:
+                many = self.graph.node()
+                thing = self.new("list", many)
+                self.graph.copy(arg, thing.rest)
+                inner.stars.append((0, many))
+            return inner
 
         def apply(bits: int) -> None:
+            if bits & self.graph.functions and not made:
+                made.append(called())
             for function in self.graph.each(bits & self.graph.functions):
+                inner = made[0]
                 if inner.depth > MAX_CALLBACKS:
                     raise GiveUp("functions that are called by functions of the library, and so on")
                 if isinstance(function, tuple) and function[0] == "method":
@@ -205,6 +219,15 @@ class Calls:
         changes = function[1] in library.CHANGING or module in ("heapq", "pprint") or function[1] == "json.dump"
         return not changes and module in library.STATELESS | library.MIXING - {"random", "secrets"}
 
+    def chosen_by(self, call: Call, sources: Iterable[int]) -> Call:
+        """Return a call that something makes because of another one, as often as some values tell."""
+        inner = call.inner()
+        inner.chosen = self.graph.node()
+        self.graph.copy(call.chosen, inner.chosen)
+        for source in sources:
+            self.graph.flat(source, inner.chosen, "choice")
+        return inner
+
     def each_function(self, node: int, call: Call, result: int) -> None:
         """Call what a node may be, if it is a function; nothing is given up where it is none."""
 
@@ -253,27 +276,19 @@ class Calls:
                 self.method(call.args[0], what, call.without_first(), result)
             elif sort == "class":
                 self.mixed(call.all(), result, call, call.all())
+            elif sort == "identity":  # `functools.wraps(f)`
+                for node in call.args:
+                    self.graph.copy(node, result)
             elif sort == "init":
                 self.mixed(call.all(), result, call, [what])
             elif sort == "caller" and call.args:
-                self.method(call.args[0], what, function[2], result)
-            elif sort == "cached":
-                self._cached(what, call, result)
+                self.method(call.args[0], what, function[2].made_by(call), result)
             elif sort == "partial":
                 self._partial(function, call, result)
             elif sort == "builtin":
                 self.builtin(what, call, result)
             else:
                 self.library(what, call, result)
-
-    def _cached(self, function: int, call: Call, result: int) -> None:
-        """Call a function that runs only where it was not called with equal arguments before."""
-        once = call.shifted([])
-        once.chosen = self.graph.node()
-        self.graph.copy(call.chosen, once.chosen)
-        for node in call.all():
-            self.graph.flat(node, once.chosen, "choice")
-        self.call(function, once, result, None)
 
     def _partial(self, function: tuple[str, Call, int], call: Call, result: int) -> None:
         first = function[1]
@@ -300,6 +315,9 @@ class Calls:
         graph = self.graph
         function.called = True
         graph.copy(call.chosen, function.body)
+        if function.cached:  # whether it runs is chosen by what it was called with before
+            for node in call.all():
+                graph.flat(node, function.body, "choice")
         if call.touched:
             graph.copy(function.touched, call.touched)
             graph.copy(call.caught, function.caught)
@@ -416,18 +434,11 @@ class Calls:
         graph = self.graph
         sort = function[0] if isinstance(function, tuple) else ""
         if sort == "property" and owner:
-            chosen, touched = self.getters.setdefault(name, (graph.node(), graph.node()))
+            chosen, touched, exits = self.getter(name)
             caught = graph.node(graph.atom("caught", "caught"))
-            self._own(function[1], Call(chosen, touched, caught, (0, 0)).inner(owner), target)
-        elif sort == "cached" and owner:
-            kept = graph.node()
-
-            def bind(bits: int) -> None:
-                for each in graph.each(bits & graph.functions):
-                    self._bind(each, owner, cls, kept, name)
-
-            graph.when(function[1], bind)
-            graph.put(target, graph.function(("cached", kept, id(function)), ("cached", kept)))
+            call = Call(chosen, touched, caught, (0, 0)).inner(owner)
+            call.exits = exits
+            self._own(function[1], call, target)
         elif sort == "classmethod":
             itself = graph.node(graph.function(("own", id(cls)), cls))
             graph.put(target, graph.function(("bound", id(function[1]), id(cls)), ("bound", function[1], itself)))
@@ -437,6 +448,12 @@ class Calls:
             graph.put(target, graph.function(("bound", id(function), owner), ("bound", function, owner)))
         else:
             graph.put(target, graph.function(("same", id(function)), function))
+
+    def getter(self, name: str) -> tuple[int, int, int]:
+        """Return the nodes of an attribute that may be a property."""
+        if name not in self.getters:
+            self.getters[name] = (self.graph.node(), self.graph.node(), self.graph.node())
+        return self.getters[name]
 
     # -- attributes ----------------------------------------------------------------------------------------------------
 
@@ -479,10 +496,12 @@ class Calls:
 
     def reads(self, name: str, call: Call) -> None:
         """Read an attribute that may be a property, under the conditions of a call."""
-        chosen, touched = self.getters.setdefault(name, (self.graph.node(), self.graph.node()))
+        chosen, touched, exits = self.getter(name)
         self.graph.copy(call.chosen, chosen)
         if call.touched:
             self.graph.copy(touched, call.touched)
+        if call.exits:
+            self.graph.copy(exits, call.exits)
 
     def _of_class(self, cls: Class, read_of: Class, name: str, target: int) -> None:
         graph = self.graph
@@ -498,6 +517,8 @@ class Calls:
         """Read a part of a module."""
         module = library.module_of(dotted)
         if dotted in library.RISKY or not module or (module == "sys" and dotted != "sys.exit"):
+            raise GiveUp(dotted)
+        if dotted.endswith(".register"):  # what is an instance of what, from then on
             raise GiveUp(dotted)
         if module in library.NAMES_ONLY and dotted not in library.KNOWN and f"{module}.*" not in library.KNOWN:
             raise GiveUp(dotted)
@@ -531,6 +552,8 @@ class Calls:
     ) -> None:
         """Set an attribute of whatever a node may be."""
         graph = self.graph
+        if name == "default_factory":
+            raise GiveUp(name)
         graph.store(base, name, value, chosen)
         self.changed.append((base, within))
 
@@ -554,6 +577,11 @@ class Calls:
                         raise GiveUp("an attribute of a value that is not followed")
 
         graph.when(base, apply)
+
+    def exit(self, call: Call) -> None:
+        """End the program, which decides about everything that comes after the call."""
+        if call.exits:
+            self.graph.copy(call.chosen, call.exits)
 
     # -- who follows the rest ------------------------------------------------------------------------------------------
 

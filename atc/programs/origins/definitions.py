@@ -138,6 +138,8 @@ class Definitions(Expressions):
         if not isinstance(statement, ast.FunctionDef) or statement.name not in library.SPECIAL:
             return False
         for node in ast.walk(statement):
+            if isinstance(node, ast.Raise | ast.Assert):
+                return False
             if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
                 return False
             if isinstance(node, ast.Global | ast.Nonlocal | ast.Lambda | ast.FunctionDef) and node is not statement:
