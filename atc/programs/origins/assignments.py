@@ -17,6 +17,8 @@ class Assignments(Values):
     """Generator expressions that are used up where they stand."""
 
     def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> int:
+        if self.scope.is_class:
+            raise GiveUp("a comprehension in a class")
         graph, made = self.graph, self.graph.node()
         is_dict = isinstance(node, ast.DictComp)
         thing = self.new("dict" if is_dict else "list", made)
@@ -120,6 +122,7 @@ class Assignments(Values):
                 self.extend(base, value, call)
                 self.graph.scramble(base, (which, call.chosen))
                 return
+            self.changed.append((base, self.within))
             key = constant_key(target.slice)
             key_node = self.ev(target.slice)
             chosen = (self.chosen(),)

@@ -22,6 +22,8 @@ class BuiltIns(Methods):
             self.mixed(args, result, call, [*call.spread, *call.named.values()])
         elif name == "type" and len(args) == len(call.args) == 1:
             self._type(args[0], result)
+        elif name == "hasattr" and self.properties:
+            raise GiveUp("hasattr of what may be a property")
         elif name in library.SCALAR:
             self.flows(args, result)
             self._consume(args, call)
@@ -87,6 +89,7 @@ class BuiltIns(Methods):
             key = self.key_of(call, 1)
             if not isinstance(key, str):
                 raise GiveUp("getattr with a name that is not known")
+            self.reads(key, call)
             self.method_value(call.args[0], key, result)
             for node in call.args[2:]:
                 graph.copy(node, result)
@@ -102,7 +105,7 @@ class BuiltIns(Methods):
         elif name == "all_pages" and call.args and not (call.stars and call.stars[0][0] == 0):
             self._all_pages(call, result)
         elif name in ("exit", "quit"):
-            pass
+            self.exit(call)
         elif name == "object" and not args:
             self.new("mixed", result)
         elif name in library.LISTS or name in library.SELECT or name == "dict":
@@ -130,22 +133,6 @@ class BuiltIns(Methods):
             items = self.graph.node()
             self.graph.load(source, ITERATE, items, (call.chosen,))
             self.graph.flat(items, target, "choice")
-
-    def _consume(self, sources: Iterable[int], call: Call) -> None:
-        """Take items from iterators until what they are says that it is enough."""
-        given = [*sources]
-        for source in given:
-
-            def apply(bits: int, source: int = source) -> None:
-                for thing in self.graph.each(bits & self.graph.things):
-                    if thing.moving:
-                        sink, which = self.graph.node(), self.graph.node()
-                        for each in given:
-                            self.graph.flat(each, which, "choice")
-                        self.graph.load(source, ITERATE, sink, (call.chosen, which))
-                        return
-
-            self.graph.when(source, apply)
 
     def _extreme(self, call: Call, result: int) -> None:
         graph = self.graph
@@ -195,14 +182,11 @@ class BuiltIns(Methods):
         made = self.new("list", result)
         for at, node in enumerate(call.args):
             self.each_function(node, call.inner(), graph.field(made, at))
-            several = graph.node()  # one list of thunks
+        for node in (*call.args, *(node for _, node in call.stars)):  # lists of thunks
+            several, inner = graph.node(), self.chosen_by(call, ())
             graph.load(node, ITERATE, several, (call.chosen,))
-            self.each_function(several, call.inner(), made.rest)
-            graph.shape(node, made.shape)
-        for _, node in call.stars:
-            several = graph.node()
-            graph.load(node, ITERATE, several, (call.chosen,))
-            self.each_function(several, call.inner(), made.rest)
+            graph.shape(node, inner.chosen)
+            self.each_function(several, inner, made.rest)
             graph.shape(node, made.shape)
 
     def _all_pages(self, call: Call, result: int) -> None:

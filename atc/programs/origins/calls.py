@@ -29,6 +29,8 @@ _COMPUTE = library.SCALAR | library.LISTS | library.SELECT | library.EXCEPTIONS 
 class Calls:
     """Follows the calls of one program."""
 
+    properties = odd_fields = in_special = False
+
     def __init__(self, tools: frozenset[str], literal: int) -> None:
         self.graph = Graph()
         self.tools, self.literal = tools, literal
@@ -37,12 +39,20 @@ class Calls:
         """Nodes of what is called: each must be a function in the end. With it the function that the call stands in."""
         self.changed: list[tuple[int, Function | None]] = []
         """Nodes of what gets an attribute: each must be something."""
-        self.getters: dict[str, tuple[int, int]] = {}
-        """Of attributes that may be properties: nodes of the conditions under which they are read, and of all that a
-        property touches."""
+        self.fixed: list[tuple[int, int]] = []
+        """Nodes of what must be known at once, as the base of a class, with the functions that they were."""
+        self.anywhere = self.graph.node(self.graph.atom("anywhere", "anywhere"))
+        """The conditions under which special methods run: any. An iterator that these move on is not followed."""
+        self.own_moving = 0
+        """Iterators that special methods make for themselves."""
+        self.getters: dict[str, tuple[int, int, int]] = {}
+        """Of attributes that may be properties: nodes of the conditions under which they are read, of all that a
+        property touches, and of what it leaves the program for."""
         self.plain: set[int] = set()
         """Nodes of texts and numbers."""
         self._made: dict[Any, Any] = {}
+        self.defaults = False
+        """Whether the program may have a ``defaultdict``."""
         self._states: dict[str, int] = {}
 
     # -- what is made --------------------------------------------------------------------------------------------------
@@ -67,11 +77,14 @@ class Calls:
         """Return a new container, which a node then may be."""
         thing = Thing(self.graph, kind)
         self.graph.put(target, thing.atom)
+        if self.in_special:
+            self.own_moving |= thing.atom
         return thing
 
-    def fresh(self, sources: Iterable[int], target: int) -> None:
+    def fresh(self, sources: Iterable[int], target: int, *, moving: bool = False) -> None:
         """Let a value be something new, that can be changed and that is made of others all through."""
         thing = self.new("mixed", target)
+        thing.moving = moving
         self.flows(sources, thing.rest)
         self.flows(sources, target)
         self.graph.put(thing.rest, thing.atom)
@@ -85,7 +98,9 @@ class Calls:
             self.graph.shape(source, thing.shape)
         return thing
 
-    def mixed(self, sources: Iterable[int], result: int, call: Call, into: Iterable[int] = ()) -> int:
+    def mixed(
+        self, sources: Iterable[int], result: int, call: Call, into: Iterable[int] = (), *, opaque: bool = False
+    ) -> int:
         """Let a value hold whatever can be reached from others; the functions among that are called with all of it.
 
         Args:
@@ -93,6 +108,7 @@ class Calls:
             result: the node of the value.
             call: what does this.
             into: what may be changed: it, and all that can be reached from it, then holds everything, too.
+            opaque: whether the value is an object whose methods may change it.
 
         Returns:
             A node with everything.
@@ -102,7 +118,11 @@ class Calls:
         for source in sources:
             graph.reach(source, pool)
         thing = Thing(graph, "mixed")
-        thing.moving = True
+        thing.moving, thing.opaque = True, opaque
+        later = call.inner()
+        later.chosen = thing.body = graph.node()
+        graph.copy(call.chosen, later.chosen)
+        graph.copy(thing.shape, later.chosen)
         graph.put(pool, thing.atom)
         graph.copy(pool, thing.rest)
         graph.copy(pool, result)
@@ -112,9 +132,11 @@ class Calls:
 
         def consume(bits: int) -> None:
             for iterator in graph.each(bits & graph.things):
-                if iterator.moving:
+                if iterator.moving or iterator.makes:
                     graph.copy(which, iterator.shape)
                     graph.copy(which, iterator.body)
+                if iterator.makes:
+                    graph.copy(pool, graph.keys_of(iterator))
 
         graph.when(pool, consume)
         for source in into:
@@ -122,25 +144,32 @@ class Calls:
             graph.reach(source, changed)
             graph.store(changed, ANY, pool, (call.chosen,))
             graph.scramble(changed, (call.chosen,))
-        self.functions_in(pool, pool, call, [pool])
+        self.functions_in(pool, pool, later, [pool])
         return pool
 
     def functions_in(self, node: int, result: int, call: Call, args: list[int]) -> None:
         """Call the functions that a node may be with these arguments, and any number of them.
 
         What the library would make of the arguments is made of them at once: where they are all in one pool, as in
-        :meth:`mixed`, there is nothing else that could come of it.
+        :meth:`mixed`, there is nothing else that could come of it. The arguments choose whether they are called.
         """
-        inner = call.inner()
-        inner.depth = call.depth + 1
-        for arg in args:
-            many = self.graph.node()
-            thing = self.new("list", many)
-            self.graph.copy(arg, thing.rest)
-            inner.stars.append((0, many))
+        made: list[Call] = []
+
+        def called() -> Call:
+            inner = self.chosen_by(call, args)
+            inner.depth = call.depth + 1
+            for arg in args:
+                many = self.graph.node()
+                thing = self.new("list", many)
+                self.graph.copy(arg, thing.rest)
+                inner.stars.append((0, many))
+            return inner
 
         def apply(bits: int) -> None:
+            if bits & self.graph.functions and not made:
+                made.append(called())
             for function in self.graph.each(bits & self.graph.functions):
+                inner = made[0]
                 if inner.depth > MAX_CALLBACKS:
                     raise GiveUp("functions that are called by functions of the library, and so on")
                 if isinstance(function, tuple) and function[0] == "method":
@@ -160,6 +189,8 @@ class Calls:
     def _any_method(self, name: str, base: int, args: list[int], result: int, call: Call) -> None:
         """Call a method of a built-in type with anything: it may return, or take, whatever is there."""
         graph = self.graph
+        if name in ("format", "format_map"):
+            raise GiveUp("a format that is not known")
         graph.reach(base, result)
         graph.flat(base, result)
         for arg in args:
@@ -183,8 +214,19 @@ class Calls:
         if function[0] != "library" or isinstance(function[1], Getter):
             return bool(function[0] == "class")
         module = library.module_of(function[1])
+        if function[1] in library.KEEPERS or function[1] == "operator.methodcaller":
+            return False
         changes = function[1] in library.CHANGING or module in ("heapq", "pprint") or function[1] == "json.dump"
         return not changes and module in library.STATELESS | library.MIXING - {"random", "secrets"}
+
+    def chosen_by(self, call: Call, sources: Iterable[int]) -> Call:
+        """Return a call that something makes because of another one, as often as some values tell."""
+        inner = call.inner()
+        inner.chosen = self.graph.node()
+        self.graph.copy(call.chosen, inner.chosen)
+        for source in sources:
+            self.graph.flat(source, inner.chosen, "choice")
+        return inner
 
     def each_function(self, node: int, call: Call, result: int) -> None:
         """Call what a node may be, if it is a function; nothing is given up where it is none."""
@@ -234,10 +276,13 @@ class Calls:
                 self.method(call.args[0], what, call.without_first(), result)
             elif sort == "class":
                 self.mixed(call.all(), result, call, call.all())
+            elif sort == "identity":  # `functools.wraps(f)`
+                for node in call.args:
+                    self.graph.copy(node, result)
             elif sort == "init":
                 self.mixed(call.all(), result, call, [what])
             elif sort == "caller" and call.args:
-                self.method(call.args[0], what, function[2], result)
+                self.method(call.args[0], what, function[2].made_by(call), result)
             elif sort == "partial":
                 self._partial(function, call, result)
             elif sort == "builtin":
@@ -270,6 +315,9 @@ class Calls:
         graph = self.graph
         function.called = True
         graph.copy(call.chosen, function.body)
+        if function.cached:  # whether it runs is chosen by what it was called with before
+            for node in call.all():
+                graph.flat(node, function.body, "choice")
         if call.touched:
             graph.copy(function.touched, call.touched)
             graph.copy(call.caught, function.caught)
@@ -319,9 +367,19 @@ class Calls:
                     graph.reach(node, instance.rest)
                     graph.reach(node, thing_args)
         names = [name for each in reversed(self.family(cls)) if each.is_data for name in each.members]
-        if names and not begins:
+        for each in self.family(cls):
+            for name in each.members if each.is_data else ():  # defaults
+                graph.copy(graph.field(each.thing, name), graph.field(instance, name))
+        if names and instance.kind == "dict":
+            for node in (*call.args, *call.spread):
+                graph.add_copy(instance, node)
+                graph.load(node, ANY, instance.rest)
+            graph.put(graph.keys_of(instance), self.literal)
+        if names:
+            odd = self.odd_fields or any(each.is_odd for each in self.family(cls)) or len({*names}) < len(names)
+            certain = instance.kind != "dict" and not odd
             for at, node in enumerate(call.args):
-                graph.copy(node, graph.field(instance, names[at]) if at < len(names) else instance.rest)
+                graph.copy(node, graph.field(instance, names[at]) if certain and at < len(names) else instance.rest)
             for name, node in call.named.items():
                 graph.copy(node, graph.field(instance, name))
             for _, node in call.stars:
@@ -358,12 +416,12 @@ class Calls:
             def apply(bits: int, cls: Class = cls) -> None:
                 graph.put(node, bits & ~graph.functions)
                 for function in graph.each(bits & graph.functions):
-                    self._bind(function, owner, cls, node)
+                    self._bind(function, owner, cls, node, name)
 
             graph.when(graph.field(cls.thing, name), apply)
         return node
 
-    def _bind(self, function: Any, owner: int, cls: Class, target: int) -> None:
+    def _bind(self, function: Any, owner: int, cls: Class, target: int, name: str) -> None:
         """Read a function out of a class: a method is bound to what it is read of.
 
         Args:
@@ -371,13 +429,16 @@ class Calls:
             owner: a node with the object; 0 where it is read of the class itself.
             cls: the class.
             target: the node that it is for.
+            name: under which it is read.
         """
         graph = self.graph
         sort = function[0] if isinstance(function, tuple) else ""
         if sort == "property" and owner:
-            chosen, touched = self.getters.setdefault(function[1].node.name, (graph.node(), graph.node()))
+            chosen, touched, exits = self.getter(name)
             caught = graph.node(graph.atom("caught", "caught"))
-            self._own(function[1], Call(chosen, touched, caught, (0, 0)).inner(owner), target)
+            call = Call(chosen, touched, caught, (0, 0)).inner(owner)
+            call.exits = exits
+            self._own(function[1], call, target)
         elif sort == "classmethod":
             itself = graph.node(graph.function(("own", id(cls)), cls))
             graph.put(target, graph.function(("bound", id(function[1]), id(cls)), ("bound", function[1], itself)))
@@ -388,6 +449,12 @@ class Calls:
         else:
             graph.put(target, graph.function(("same", id(function)), function))
 
+    def getter(self, name: str) -> tuple[int, int, int]:
+        """Return the nodes of an attribute that may be a property."""
+        if name not in self.getters:
+            self.getters[name] = (self.graph.node(), self.graph.node(), self.graph.node())
+        return self.getters[name]
+
     # -- attributes ----------------------------------------------------------------------------------------------------
 
     def attribute(self, base: int, name: str, target: int) -> None:
@@ -396,6 +463,8 @@ class Calls:
 
         def apply(bits: int) -> None:
             graph.put(target, bits & graph.pure)
+            if bits & graph.values:
+                graph.copy(self._set_on_values(name), target)
             for part in graph.each(bits & graph.alias):
                 graph.put(target, graph.of_part(part))
                 graph.flat(part[0].put, target)
@@ -425,13 +494,22 @@ class Calls:
         if name in library.READERS or name in library.MAKERS or name in METHODS:
             self.graph.put(target, self.graph.function(("method", base, name), ("method", name, base)))
 
+    def reads(self, name: str, call: Call) -> None:
+        """Read an attribute that may be a property, under the conditions of a call."""
+        chosen, touched, exits = self.getter(name)
+        self.graph.copy(call.chosen, chosen)
+        if call.touched:
+            self.graph.copy(touched, call.touched)
+        if call.exits:
+            self.graph.copy(exits, call.exits)
+
     def _of_class(self, cls: Class, read_of: Class, name: str, target: int) -> None:
         graph = self.graph
 
         def apply(bits: int) -> None:
             graph.put(target, bits & ~graph.functions)
             for function in graph.each(bits & graph.functions):
-                self._bind(function, 0, read_of, target)
+                self._bind(function, 0, read_of, target, name)
 
         graph.when(graph.field(cls.thing, name), apply)
 
@@ -440,10 +518,15 @@ class Calls:
         module = library.module_of(dotted)
         if dotted in library.RISKY or not module or (module == "sys" and dotted != "sys.exit"):
             raise GiveUp(dotted)
+        if dotted.endswith(".register"):  # what is an instance of what, from then on
+            raise GiveUp(dotted)
         if module in library.NAMES_ONLY and dotted not in library.KNOWN and f"{module}.*" not in library.KNOWN:
+            raise GiveUp(dotted)
+        if dotted not in library.MODULES and library.is_inner(dotted, module):
             raise GiveUp(dotted)
         graph = self.graph
         name = dotted.rpartition(".")[2]
+        self.odd_fields = self.odd_fields or name in library.NO_FIELDS
         graph.put(target, self.literal)
         if dotted not in library.MODULES and (name in library.CONSTANTS_OF or name.isupper()):
             return
@@ -457,11 +540,20 @@ class Calls:
             self._states[module] = self.graph.node(self.literal)
         return self._states[module]
 
+    def _set_on_values(self, name: str) -> int:
+        """Return a node with what was set as an attribute of what has no place of its own, such as a constant."""
+        key = ("set on values", name)
+        if key not in self._made:
+            self._made[key] = self.graph.node()
+        return int(self._made[key])
+
     def set_attribute(
         self, base: int, name: str, value: int, chosen: tuple[int, ...], within: Function | None = None
     ) -> None:
         """Set an attribute of whatever a node may be."""
         graph = self.graph
+        if name == "default_factory":
+            raise GiveUp(name)
         graph.store(base, name, value, chosen)
         self.changed.append((base, within))
 
@@ -472,12 +564,24 @@ class Calls:
                 graph.copy(value, graph.field(function.thing, name))
                 for node in chosen:
                     graph.copy(node, graph.field(function.thing, name))
+            if bits & graph.values:
+                if name in library.SLOTS:
+                    raise GiveUp("what is behind a value")
+                for node in (value, *chosen):
+                    graph.copy(node, self._set_on_values(name))
+                    for module in library.STATEFUL:
+                        graph.copy(node, self.state(module))
             if bits & graph.pure:
                 for origin in graph.each(bits & graph.pure):
                     if origin[3] == "value" and origin[0] in ("tool", "unknown"):
                         raise GiveUp("an attribute of a value that is not followed")
 
         graph.when(base, apply)
+
+    def exit(self, call: Call) -> None:
+        """End the program, which decides about everything that comes after the call."""
+        if call.exits:
+            self.graph.copy(call.chosen, call.exits)
 
     # -- who follows the rest ------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import Any
 
 from atc.programs.origins import library
 from atc.programs.origins.expressions import Expressions
@@ -15,6 +16,21 @@ from atc.programs.origins.values import is_behind
 _COMPUTING = library.SCALAR - {"print"} | frozenset("type list tuple sorted sum min max iter dict".split())
 _LOOKS = frozenset({"items", "keys", "values", "get"})
 _IN_CLASS = ast.FunctionDef | ast.Assign | ast.AnnAssign | ast.Pass | ast.Expr
+
+
+_COMPARE = frozenset("__eq__ __ne__ __lt__ __le__ __gt__ __ge__".split())
+
+
+def _is_truth(node: ast.expr | None) -> bool:
+    """Return whether a value is no container: nobody can change it later."""
+    match node:
+        case ast.Compare() | ast.Constant() | ast.Name(id="NotImplemented") | ast.UnaryOp(op=ast.Not()) | None:
+            return True
+        case ast.BoolOp(values=values):
+            return all(map(_is_truth, values))
+        case ast.Call(func=ast.Name(id=name)):
+            return name in ("all", "any", "bool", "isinstance")
+    return False
 
 
 class Definitions(Expressions):
@@ -45,8 +61,7 @@ class Definitions(Expressions):
                     raise GiveUp(binder)
                 self.graph.put(made, self.graph.function((binder, id(function)), (binder, function)))
             else:
-                call = self._inner()
-                call.args = [value]
+                call = self._inner().inner(value)  # its line is that of the decorator
                 self.call(found, call, made, self.within)
             value = made
         self.store_to(ast.Name(node.name, ast.Store()), value)
@@ -60,9 +75,15 @@ class Definitions(Expressions):
             ):
                 raise GiveUp("an annotation that calls something")
 
+    def _at_once(self, node: int) -> list[Any]:
+        """Return the functions and classes that a node is; another one may not be added later."""
+        functions = self.graph.bits[node] & self.graph.functions
+        self.fixed.append((node, functions))
+        return [*self.graph.each(functions)]
+
     def _is_only(self, node: int, sort: str, name: str) -> bool:
-        found = [*self.graph.each(self.graph.bits[node] & self.graph.functions)]
-        return len(found) == 1 and found[0] == (sort, name)
+        functions = self.graph.bits[node] & self.graph.functions
+        return [*self.graph.each(functions)] == [(sort, name)] and bool(self._at_once(node))
 
     def classes(self, node: ast.ClassDef) -> None:
         graph = self.graph
@@ -83,8 +104,11 @@ class Definitions(Expressions):
             special = is_behind(name) and name != "__init__"
             if not isinstance(statement, _IN_CLASS) or (special and not self._computes(statement)):
                 raise GiveUp(f"{type(statement).__name__} {name} in a class")
+            if made.is_enum and isinstance(statement, ast.FunctionDef):
+                raise GiveUp("a method of an enumeration")
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 made.members.append(statement.target.id)
+                made.is_odd = made.is_odd or self._is_odd(statement)
             for target in statement.targets if isinstance(statement, ast.Assign) else ():
                 if not isinstance(target, ast.Name) or is_behind(target.id):
                     raise GiveUp("an assignment in a class")
@@ -99,11 +123,23 @@ class Definitions(Expressions):
                 self._special(made, name, each.thing.fields[name])
         self.store_to(ast.Name(node.name, ast.Store()), graph.node(graph.function(("own", id(made)), made)))
 
+    def _is_odd(self, field: ast.AnnAssign) -> bool:
+        """Return whether what is annotated may be no field that a call gives by its position."""
+        for node in ast.walk(field.annotation):
+            text = getattr(node, "value", "") if isinstance(node, ast.Constant) else getattr(node, "attr", "")
+            if any(name in str(text) for name in library.NO_FIELDS):
+                return True
+        return isinstance(field.value, ast.Call) and any(
+            each.arg in ("init", "kw_only") for each in field.value.keywords
+        )
+
     def _computes(self, statement: ast.stmt) -> bool:
         """Return whether a special method only computes, so that it does not matter when it is called."""
         if not isinstance(statement, ast.FunctionDef) or statement.name not in library.SPECIAL:
             return False
         for node in ast.walk(statement):
+            if isinstance(node, ast.Raise | ast.Assert):
+                return False
             if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
                 return False
             if isinstance(node, ast.Global | ast.Nonlocal | ast.Lambda | ast.FunctionDef) and node is not statement:
@@ -114,6 +150,8 @@ class Definitions(Expressions):
                 plain = _COMPUTING if isinstance(function, ast.Name) else library.READERS | _LOOKS
                 if name not in plain or name in self.bound:
                     return False
+            if isinstance(node, ast.Return) and statement.name in _COMPARE and not _is_truth(node.value):
+                return False
         return not statement.decorator_list
 
     def _special(self, made: Class, name: str, value: int) -> None:
@@ -125,18 +163,18 @@ class Definitions(Expressions):
                 if not isinstance(function, Function):
                     raise GiveUp(name)
                 returned = graph.node()
-                call = Call(0, 0, 0, (0, 0)).inner(graph.node(made.instance.atom), graph.node(self.literal))
+                call = Call(self.anywhere, 0, 0, (0, 0)).inner(graph.node(made.instance.atom), graph.node(self.literal))
                 self.enter(function, call, returned)
                 if name == "__getitem__":
                     graph.copy(returned, made.instance.rest)
                 elif name == "__iter__":
-                    graph.load(returned, ITERATE, made.instance.rest)
+                    graph.load(returned, ITERATE, made.instance.rest, (self.anywhere,))
                 graph.flat(returned, made.instance.shape)
 
         graph.when(value, apply)
 
     def _inherit(self, made: Class, base: ast.expr) -> None:
-        found = [*self.graph.each(self.graph.bits[self.ev(base)] & self.graph.functions)]
+        found = self._at_once(self.ev(base))
         if len(found) != 1:
             raise GiveUp("a class of what is not known")
         (one,) = found

@@ -45,6 +45,8 @@ class Expressions(Assignments):
             call.exits = self.graph.node()
         name = _called_name(function)
         eager = name in _CONSUMERS and name not in self.bound
+        if isinstance(function, ast.Attribute) and not isinstance(function.value, ast.Constant):
+            eager = False  # any object may have an attribute of that name
         for at, arg in enumerate(node.args):
             if eager and isinstance(arg, ast.GeneratorExp):
                 self._eager.add(arg)
@@ -122,6 +124,7 @@ class Expressions(Assignments):
         if self.within.generator is None:
             thing = Thing(self.graph, "list")
             thing.moving, thing.body = True, self.within.body
+            self.own_moving |= thing.atom if self.in_special else 0
             self.within.generator = thing
             self.graph.put(self.within.returns, thing.atom)
         return self.within.generator

@@ -52,6 +52,7 @@ class Thing:
         keys: a node with the keys of a dict; 0 without any.
         moving: whether to read it changes what is read next, as with an iterator.
         makes: whether to read a key makes it, as with a ``defaultdict``.
+        opaque: whether it is an object of the library whose methods may change it.
         body: of a generator: a node with the conditions under which its function runs.
         cls: of an object: the class.
     """
@@ -68,6 +69,7 @@ class Thing:
         "kind",
         "makes",
         "moving",
+        "opaque",
         "reach",
         "rest",
         "shape",
@@ -78,7 +80,7 @@ class Thing:
         self.fields: dict[Key, int] = {}
         self.copies: list[int] = []
         self.keys = self.all = self.deep = self.reach = self.body = 0
-        self.moving = self.makes = False
+        self.moving = self.makes = self.opaque = False
         self.cls: Any = None
         self.atom = graph.atom(("thing", len(graph.atoms)), self)
         graph.things |= self.atom

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 SCALAR = frozenset(
     """
     abs all any ascii bin bool bytes chr complex divmod float format hash hex int isinstance issubclass len oct ord
@@ -59,28 +61,53 @@ READERS = frozenset(
     """.split()
 )
 """Methods that return a value which nobody can change, made of the object and the arguments."""
+EATERS = frozenset("join issubset issuperset isdisjoint".split())
+"""Those among them that take the items of an iterator."""
 MAKERS = frozenset("split rsplit splitlines partition rpartition groups groupdict findall finditer".split())
 """Methods that return something new, made of the object and the arguments."""
 ADDERS = frozenset("append add appendleft".split())
 EXTENDERS = frozenset("extend extendleft union intersection difference symmetric_difference".split())
+GROWS = ADDERS | {"extend", "extendleft", "insert", "update", "setdefault"}
+"""Methods that put something in: what they change must be known."""
+DIGESTS = frozenset({"digest", "hexdigest"})
+"""Methods that change no object of the library."""
 REMOVERS = frozenset("remove discard clear reverse rotate popitem popleft pop".split())
 
 STATELESS = frozenset(
     """
     json re math string textwrap html urllib.parse base64 binascii hashlib hmac unicodedata statistics datetime calendar
-    zoneinfo fractions uuid fnmatch ipaddress shlex cmath colorsys zlib keyword numbers difflib email.utils
+    zoneinfo fractions uuid fnmatch ipaddress shlex cmath colorsys zlib keyword numbers difflib email.utils decimal
     """.split()
 )
 """Modules whose functions make something new of their arguments and keep nothing."""
 MUTABLE = frozenset(
     """
-    json.loads re.findall re.finditer re.split shlex.split urllib.parse.parse_qs urllib.parse.parse_qsl textwrap.wrap
-    statistics.multimode statistics.quantiles calendar.monthcalendar calendar.monthdatescalendar hashlib.new
-    difflib.get_close_matches difflib.unified_diff difflib.ndiff difflib.SequenceMatcher difflib.Differ
-    calendar.Calendar calendar.TextCalendar string.Template string.Formatter hmac.new re.compile
+    json.loads json.load re.findall re.finditer re.split shlex.split urllib.parse.parse_qs urllib.parse.parse_qsl
+    textwrap.wrap statistics.multimode statistics.quantiles calendar.monthcalendar re.compile fnmatch.filter
+    difflib.get_close_matches difflib.unified_diff difflib.ndiff difflib.context_diff difflib.restore
+    email.utils.getaddresses zoneinfo.available_timezones ipaddress.collapse_addresses
+    ipaddress.summarize_address_range
     """.split()
 )
-"""Functions of those modules whose results can be changed; those of the others are text, numbers and the like."""
+"""Functions of those modules that return lists, dicts and iterators."""
+MOVING = frozenset(
+    """
+    finditer unified_diff ndiff context_diff restore collapse_addresses summarize_address_range
+    """.split()
+)
+"""Functions and methods that return iterators."""
+VALUES = frozenset("datetime zoneinfo fractions uuid decimal statistics ipaddress numbers".split())
+"""Modules whose classes make what nobody can change."""
+OBJECTS = frozenset("zlib.compressobj zlib.decompressobj shlex.shlex hmac.new hmac.HMAC".split())
+"""Functions that make objects whose methods may change them, beside the classes of other modules and hashes."""
+KEEPING = frozenset("io csv queue random array graphlib".split())
+"""Modules that do so, among those below."""
+PARTS = (
+    "datetime.datetime.", "datetime.date.", "datetime.time.", "datetime.timedelta.", "datetime.timezone.",
+    "itertools.chain.from_iterable", "collections.OrderedDict.fromkeys", "collections.Counter.fromkeys", "uuid.UUID.",
+    "decimal.Decimal.from_float", "fractions.Fraction.from_", "statistics.NormalDist.from_samples",
+)  # fmt: skip
+"""Functions of classes of modules that make something; others may change what they are given."""
 CONSTANTS_OF = frozenset(
     """
     ascii_letters ascii_lowercase ascii_uppercase digits hexdigits octdigits punctuation printable whitespace pi e tau
@@ -90,7 +117,7 @@ CONSTANTS_OF = frozenset(
 """Parts of modules that are no functions, beside those in capitals."""
 CLOCK = frozenset("datetime calendar uuid zoneinfo email".split())
 """Modules of which some functions ask what time it is."""
-STATEFUL = frozenset("time decimal".split())
+STATEFUL = frozenset(["time"])
 """Modules whose functions may keep what they were given for later."""
 MIXING = frozenset(
     """
@@ -108,6 +135,15 @@ KNOWN = frozenset(
     enum.Enum enum.IntEnum enum.StrEnum enum.auto
     """.split()
 )
+SLOTS = frozenset(
+    """
+    args _numerator _denominator _mu _sigma _ip _prefixlen _version network_address netmask network _cache
+    """.split()
+)
+"""Attributes of numbers, addresses and errors of the library of which their other attributes, and their text, are
+made."""
+NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")
+"""Annotations in a dataclass of what is no field, or of none that is given by its position."""
 CHANGING = frozenset(
     """
     bisect.insort bisect.insort_left bisect.insort_right random.shuffle operator.setitem operator.delitem operator.iadd
@@ -119,10 +155,35 @@ RISKY = frozenset(
     """
     operator.attrgetter functools.singledispatch functools.singledispatchmethod
     functools.cached_property functools.partialmethod functools.total_ordering functools.update_wrapper
-    io.open io.FileIO io.open_code copy.copyreg
+    json.JSONEncoder json.JSONDecoder io.open io.FileIO io.open_code copy.copyreg copy.dispatch_table
+    keyword.kwlist keyword.softkwlist calendar.mdays
+    calendar.c calendar.setfirstweekday calendar.different_locale calendar.LocaleTextCalendar
+    calendar.LocaleHTMLCalendar csv.register_dialect csv.unregister_dialect csv.field_size_limit string.Formatter
+    hashlib.algorithms_available hashlib.algorithms_guaranteed urllib.parse.non_hierarchical urllib.parse.uses_fragment
+    urllib.parse.uses_netloc urllib.parse.uses_params urllib.parse.uses_query urllib.parse.uses_relative
+    decimal.DefaultContext decimal.BasicContext decimal.ExtendedContext typing.EXCLUDED_ATTRIBUTES zoneinfo.reset_tzpath
+    decimal.getcontext decimal.setcontext decimal.localcontext decimal.Context
     """.split()
 )
-"""Names of these modules that cannot be followed all the same."""
+"""Names of these modules that cannot be followed all the same: what they hold can be changed, or they look behind."""
+_INNER = (sys.stdlib_module_names | {"decoder", "encoder", "scanner", "entities", "bltns", "stdlib_re"}) - {"time"}
+KEEPERS = frozenset(
+    """
+    difflib.Differ difflib.HtmlDiff difflib.SequenceMatcher difflib.unified_diff
+    difflib.context_diff difflib.ndiff difflib.restore re.Scanner re.finditer shlex.shlex shlex.StringIO shlex.deque
+    textwrap.TextWrapper calendar.Calendar calendar.TextCalendar calendar.HTMLCalendar calendar.repeat zlib.compressobj
+    zlib.decompressobj statistics.Counter statistics.defaultdict statistics.groupby statistics.repeat
+    email.utils.Charset base64.encode base64.decode
+    """.split()
+)
+"""Functions of the modules that keep nothing whose results do: functions that are called later, settings, a place."""
+
+
+def is_inner(dotted: str, module: str) -> bool:
+    """Return whether a name leads into a module that another one only uses, or to what is its own business."""
+    own = module.rpartition(".")[2]
+    names = dotted[len(module) + 1 :].split(".")
+    return any(name.startswith("_") or (name in _INNER and name != own) for name in names)
 
 
 def module_of(dotted: str) -> str:
@@ -130,6 +191,19 @@ def module_of(dotted: str) -> str:
     while dotted and dotted not in MODULES:
         dotted = dotted.rpartition(".")[0]
     return dotted
+
+
+def is_opaque(dotted: str) -> bool:
+    """Return whether a function makes an object whose methods may change it."""
+    module, name = module_of(dotted), dotted.rpartition(".")[2]
+    if module == "hashlib":
+        return name not in ("pbkdf2_hmac", "scrypt")
+    return dotted in OBJECTS or (name[:1].isupper() and not name.isupper() and module not in VALUES)
+
+
+def is_part(dotted: str) -> bool:
+    """Return whether a name is that of a part of a part of a module, which may be anything."""
+    return "." in dotted[len(module_of(dotted)) + 1 :] and not dotted.startswith(PARTS)
 
 
 MODULES = STATELESS | STATEFUL | MIXING | NAMES_ONLY | {"sys"}

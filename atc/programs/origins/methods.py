@@ -18,7 +18,9 @@ class Methods(Calls):
         graph = self.graph
 
         known = name in library.READERS or name in library.MAKERS
-        followed = [known]
+        followed, stirred = [known], [name in library.DIGESTS]
+        if name in library.GROWS:
+            self.changed.append((base, within))
 
         def apply(bits: int) -> None:
             others = bits & (graph.pure | graph.alias)
@@ -30,6 +32,9 @@ class Methods(Calls):
                     self.each_function(member, call, result)
                 else:
                     others |= thing.atom
+                    if thing.opaque and not stirred[0]:
+                        stirred[0] = True
+                        self.mixed([base, *call.all()], result, call, [base])
             for function in graph.each(bits & graph.functions):
                 target = graph.node()
                 self.attribute(graph.node(graph.function(("own", id(function)), function)), name, target)
@@ -48,13 +53,17 @@ class Methods(Calls):
         if name in library.READERS:
             self.flows([base, *args], result)
             self._callbacks(args, call, result)
-            if name in ("format", "format_map") and base not in self.plain:
+            if name in library.EATERS:
+                self._consume([*args, base], call)
+            if name in ("format", "format_map") and (base not in self.plain or self.defaults or self.properties):
                 self._formatted(args)
         elif name in library.MAKERS:
-            self.fresh([base, *args], result)
+            self.fresh([base, *args], result, moving=name in library.MOVING)
         elif name in ("get", "setdefault", "__getitem__") and call.args and not call.stars:
             key = self.key_of(call, 0)
             graph.load(base, key, result)
+            if name == "__getitem__":
+                self.default(base, call.args[0], call.chosen)
             for default in (*call.args[1:], *call.named.values()):
                 graph.copy(default, result)
                 if name == "setdefault":
@@ -116,12 +125,29 @@ class Methods(Calls):
         else:
             self.mixed([base, *args], result, call, [base])
 
+    def _consume(self, sources: Iterable[int], call: Call) -> None:
+        """Take items from iterators until what they are says that it is enough."""
+        given = [*sources]
+        for source in given:
+
+            def apply(bits: int, source: int = source) -> None:
+                for thing in self.graph.each(bits & self.graph.things):
+                    if thing.moving:
+                        sink, which = self.graph.node(), self.graph.node()
+                        for each in given:
+                            self.graph.flat(each, which, "choice")
+                        self.graph.load(source, ITERATE, sink, (call.chosen, which))
+                        return
+
+            self.graph.when(source, apply)
+
     def _formatted(self, args: Iterable[int]) -> None:
         """Give up where a text that is no constant may name attributes of functions and generators."""
         graph = self.graph
 
         def apply(bits: int) -> None:
-            if bits & graph.functions or any(t.moving or t.cls is not None for t in graph.each(bits & graph.things)):
+            things = [*graph.each(bits & graph.things)]
+            if bits & graph.functions or any(t.makes or t.kind in ("mixed", "object") for t in things):
                 raise GiveUp("a format that is not known")
 
         for node in args:
@@ -199,7 +225,7 @@ class Methods(Calls):
         parts = graph.node()
 
         def apply(bits: int) -> None:
-            graph.put(result, bits & graph.pure)
+            graph.put(result, bits & (graph.pure | graph.functions))
             if bits & (graph.alias | graph.things):
                 kinds = {thing.kind for thing in graph.each(bits & graph.things)} or {"dict"}
                 for kind in kinds:
@@ -212,6 +238,7 @@ class Methods(Calls):
                         continue
                     thing = self.new(kind, result)
                     if kind == "dict":
+                        thing.makes = self.defaults
                         graph.add_copy(thing, source)
                     else:
                         graph.load(source, ITERATE, thing.rest, (call.chosen,))
@@ -241,8 +268,11 @@ class Methods(Calls):
         if key is None or call.spread:
             graph.flat(items, which, "choice")
         if key is not None:
-            found = graph.node()
-            self.each_function(key, call.inner(items), found)
+            found, inner = graph.node(), self.chosen_by(call, ())
+            inner.args = [items]
+            for source in sources:
+                graph.shape(source, inner.chosen)
+            self.each_function(key, inner, found)
             graph.flat(found, which, "choice")
             self._none(key, items, which)
         for name, node in call.named.items():

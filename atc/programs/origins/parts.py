@@ -58,6 +58,15 @@ class Call:
         made.args, made.direct, made.exits, made.depth = [*args], False, self.exits, self.depth
         return made
 
+    def given(self, other: Call) -> Call:
+        """Let the call have what another one is given; return it."""
+        self.args, self.stars, self.named, self.spread = [*other.args], [*other.stars], other.named, other.spread
+        return self
+
+    def made_by(self, other: Call) -> Call:
+        """Return a call with what this one is given, that another one makes."""
+        return other.inner().given(self)
+
     def shifted(self, first: list[int]) -> Call:
         """Return the call with more arguments before its own."""
         made = Call(self.chosen, self.touched, self.caught, self.lines)
@@ -84,8 +93,8 @@ class Function:
     """Holds a function or a lambda of the program."""
 
     __slots__ = (
-        "all_params", "body", "called", "caught", "exits", "generator", "kwarg", "named", "node", "params", "returns",
-        "scope", "touched", "vararg",
+        "all_params", "body", "cached", "called", "caught", "exits", "generator", "kwarg", "named", "node", "params",
+        "returns", "scope", "touched", "vararg",
     )  # fmt: skip
 
     def __init__(self, graph: Graph, node: ast.FunctionDef | ast.Lambda, scope: Scope) -> None:
@@ -99,13 +108,13 @@ class Function:
         self.returns, self.body, self.touched, self.exits = graph.node(), graph.node(), graph.node(), graph.node()
         self.caught = graph.node()
         self.generator: Thing | None = None
-        self.called = False
+        self.called = self.cached = False
 
 
 class Class:
     """Holds a class of the program: its own fields, those of what it inherits from, and one object for all."""
 
-    __slots__ = ("bases", "fields", "instance", "is_data", "is_enum", "is_error", "members", "scope", "thing")
+    __slots__ = ("bases", "fields", "instance", "is_data", "is_enum", "is_error", "is_odd", "members", "scope", "thing")
 
     def __init__(self, graph: Graph, scope: Scope) -> None:
         self.scope = scope
@@ -115,6 +124,7 @@ class Class:
         self.instance.cls = self
         self.members: list[str] = []
         self.is_data = self.is_enum = self.is_error = False
+        self.is_odd = False  # its fields are not given in the order in which they stand
 
 
 class Site:
@@ -127,13 +137,14 @@ class Site:
 
 
 class Getter(str):
-    """Names the function that ``operator.itemgetter`` makes, with its key."""
+    """Names the function that ``operator.itemgetter`` makes, with its key and the key's node."""
 
     key: Key
+    node: int
 
-    def __new__(cls, key: Key) -> Getter:
+    def __new__(cls, key: Key, node: int) -> Getter:
         made = super().__new__(cls, "operator.itemgetter()")
-        made.key = key
+        made.key, made.node = key, node
         return made
 
 

@@ -50,6 +50,7 @@ class Scope:
             self._readable = self._readable._readable
         self._layers = [_Layer(False)]
         self._versions: dict[str, list[int]] = {}
+        self._bound: dict[str, list[int]] = {}  # by comprehensions: no variables of this scope
         self._always: dict[str, int] = {}
         self.log: list[tuple[str, int]] = []
         """All assignments, in order."""
@@ -69,7 +70,12 @@ class Scope:
 
     def assigned(self, name: str) -> bool:
         """Return whether a variable of this scope, or of the module's inputs, may have a value here already."""
-        return name in self._versions or self._readable is None
+        return name in self._versions or self._readable is None or self._is_class
+
+    @property
+    def is_class(self) -> bool:
+        """Return whether this is the body of a class, which what runs within it cannot read."""
+        return self._is_class
 
     def read(self, name: str) -> int:
         """Return the node of what a name stands for here."""
@@ -99,7 +105,7 @@ class Scope:
         """Return a node with everything that a name may stand for while the program runs."""
         if (node := self._always.get(name)) is None:
             node = self._always[name] = self._graph.node()
-            for version in self._versions.get(name, ()):
+            for version in (*self._versions.get(name, ()), *self._bound.get(name, ())):
                 self._graph.copy(version, node)
             self._graph.copy(self._outside(name), node)
         return node
@@ -160,7 +166,7 @@ class Scope:
     def bind(self, name: str, node: int) -> None:
         """Let a variable of a comprehension hold a value, until its branch is closed."""
         self._layers[-1].names[name] = node
-        self._versions.setdefault(name, []).append(node)
+        self._bound.setdefault(name, []).append(node)
         if name in self._always:
             self._graph.copy(node, self._always[name])
 

@@ -18,6 +18,7 @@ _BUILTINS = (
     library.SCALAR | library.LISTS | library.SELECT | library.OTHER | library.BINDERS | library.EXCEPTIONS | {"type"}
 )
 _NAMES = frozenset(dir(builtins))
+_EXITS = frozenset({"exit", "quit"})
 LOOK = "look"
 """The function that a program may end with, to have values shown: a call like that of a tool."""
 
@@ -48,8 +49,6 @@ class Statements(Definitions):
         self._in_try = self.graph.node(self.graph.atom("caught", "caught"))
         self.bound = set()
         self.inputs: dict[str, int] = {}
-        self._exits: list[tuple[type[ast.stmt], int]] = []
-        self.raises = False
         shared: set[str] = set()
         for node in nodes:
             kind = type(node)
@@ -59,6 +58,8 @@ class Statements(Definitions):
                     self.bound.add(name.id)
                 elif name.id == "property":
                     self.properties = True
+                elif name.id in _EXITS:
+                    self.raises = True
             elif kind in _BINDS:
                 self._see(node, shared)
         self.module = module
@@ -73,6 +74,7 @@ class Statements(Definitions):
             case ast.alias(name=name, asname=asname):
                 self.bound.add(asname or name.partition(".")[0])
                 self.defaults = self.defaults or name in ("collections", "defaultdict")
+                self.raises = self.raises or name in ("sys", "exit")
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
                 self.bound.add(name)
             case ast.MatchMapping(rest=str(name)):
@@ -99,8 +101,16 @@ class Statements(Definitions):
         while self.deferred:
             self._read_deferred()
             self.graph.solve()
+        for node, functions in self.fixed:
+            if self.graph.bits[node] & self.graph.functions != functions:
+                raise GiveUp("a base or a decorator that changes")
+        moved = self.graph.atom("anywhere", "anywhere")
+        for thing in self.graph.each(self.graph.things & ~self.own_moving):
+            if thing.moving and self.graph.bits[thing.shape] & moved:
+                raise GiveUp("a special method that takes items of an iterator")
+        known_places = self.graph.things | self.graph.alias | self.graph.functions
         for base, within in self.changed:
-            if not self.graph.bits[base] and (within is None or within.called):
+            if not self.graph.bits[base] & known_places and (within is None or within.called):
                 raise GiveUp("an attribute of what is not known")
         for callee, within in self.pending:
             bits = self.graph.bits[callee]
@@ -116,11 +126,13 @@ class Statements(Definitions):
         while self.deferred:
             function, outer = self.deferred.pop(0)
             self._read_function(function, outer)
+        self.in_special = False
 
     def _read_function(self, function: Function, outer: Scope) -> None:
         graph = self.graph
         self.scope = Scope(graph, outer, self.shared, self.outer)
         self.pc, self.body, self.within, self._exits = 0, function.body, function, []
+        self.in_special = getattr(function.node, "name", "") in library.SPECIAL
         self.touched, self.caught = (function.touched, function.caught) if self.catches else (0, 0)
         for name, node in function.all_params.items():
             self.scope.assign(name, node)
@@ -206,25 +218,33 @@ class Statements(Definitions):
                     self._raised(each)
             if self.touched:
                 self.graph.copy(self.pc, self.touched)
+            self._ends(ast.Raise, self.pc)
+            return
         self._exits.append((type(node), self.pc))
 
+    def _ends(self, kind: type[ast.stmt], pc: int) -> None:
+        """End the function, or the program: so does whoever called it here."""
+        end = self.graph.node()
+        self.graph.copy(pc, end)
+        self.graph.copy(self.body, end)
+        self._exits.append((kind, end))
+
     def _raised(self, node: ast.expr) -> None:
-        """Read what is raised: a class that is no call is called, without arguments."""
-        value = self.ev(node)
-        if not isinstance(node, ast.Call):
-            made = self.graph.node()
-            self.each_function(value, self._inner(), made)
-            if self.touched:
-                self.graph.copy(made, self.touched)
+        """Read what is raised: a class is called, without arguments."""
+        value, made, call = self.ev(node), self.graph.node(), self._inner()
+
+        def apply(bits: int) -> None:
+            for function in self.graph.each(bits & self.graph.functions):
+                self.enter(function, call, made)
+
+        self.graph.when(value, apply)
+        if self.touched:
+            self.graph.copy(made, self.touched)
 
     def calls(self, node: ast.Call) -> int:
         result = super().calls(node)
         if self.raises and self.last.direct:
             self._exits.append((ast.Raise, self.last.exits))
-        function = node.func
-        name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
-        if name in ("exit", "quit", "_exit"):
-            self._exits.append((ast.Raise, self.pc))
         return result
 
     # -- simple statements ---------------------------------------------------------------------------------------------
@@ -291,6 +311,8 @@ class Statements(Definitions):
                 self.graph.scramble(self.ev(target.value), (self.chosen(),))
             elif not isinstance(target, ast.Name) or self.pc or self.touched or self.within is not None:
                 raise GiveUp("del")  # whether a name is there would be chosen by what chose this
+            elif target.id in _NAMES or target.id in self.tools or target.id in self.inputs:
+                raise GiveUp("del")  # it stands for something else then
 
     def nothing(self, node: ast.stmt) -> None:
         """Read a statement that does nothing."""
@@ -328,7 +350,7 @@ class Statements(Definitions):
         if node.msg is not None:
             self.ev(node.msg)
         self.pc = before
-        self._exits.append((ast.Assert, pc))
+        self._ends(ast.Assert, pc)
         if self.touched:
             self.graph.copy(pc, self.touched)
 
@@ -469,6 +491,8 @@ class Statements(Definitions):
                         self.pc = self.under(self.ev(value))
                     case ast.MatchClass(cls=cls):
                         self.ev(cls)
+                        if self.properties:
+                            raise GiveUp("a pattern that reads what may be a property")
                     case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
                         made = graph.node()
                         graph.copy(inside, made)

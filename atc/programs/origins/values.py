@@ -31,7 +31,7 @@ class Values(Standard):
     scope: Scope
     pc = body = touched = caught = 0
     within: Function | None = None
-    catches = raises = properties = defaults = False
+    catches = raises = False
     last: Call
     handlers: ClassVar[dict[type[ast.expr], Callable[[Any, Any], int]]]
     """What evaluates which expressions."""
@@ -46,6 +46,7 @@ class Values(Standard):
         self._constants: dict[str, int] = {}
         self.deferred: list[tuple[Function, Scope]] = []
         self.walrus: list[list[tuple[str, int]]] = []
+        self._exits: list[tuple[type[ast.stmt], int]] = []
 
     # -- conditions ----------------------------------------------------------------------------------------------------
 
@@ -95,8 +96,6 @@ class Values(Standard):
 
     def _made_of(self, *sources: int) -> int:
         real = [*dict.fromkeys(sources)]
-        if len(real) == 1 and real[0] in self.plain:
-            return real[0]
         made = self.graph.node()
         self.flows(real, made)
         return made
@@ -161,21 +160,8 @@ class Values(Standard):
             if key is ANY:
                 self.graph.flat(key_node, made, "choice")
             if self.defaults:
-                self._default(base, key_node)
+                self.default(base, key_node, self.chosen())
         return made
-
-    def _default(self, base: int, key: int) -> None:
-        """Let a ``defaultdict`` have a key that is read."""
-        graph, chosen = self.graph, self.under(key)
-        graph.copy(self.body, chosen)
-
-        def apply(bits: int) -> None:
-            for thing in graph.each(bits & graph.things):
-                if thing.makes:
-                    graph.copy(key, graph.keys_of(thing))
-                    graph.copy(chosen, thing.shape)
-
-        graph.when(base, apply)
 
     def _sliced(self, base: int, made: int, bounds: list[int]) -> int:
         """Return a part of a list: its positions are others, so it is a new list, beside the old one."""
@@ -199,8 +185,9 @@ class Values(Standard):
             raise GiveUp(node.attr)
         made = self.graph.node()
         if self.properties:
-            chosen, touched = self.getters.setdefault(node.attr, (self.graph.node(), self.graph.node()))
+            chosen, touched, exits = self.getter(node.attr)
             self.graph.copy(self.chosen(), chosen)
+            self._exits.append((ast.Raise, exits))
             if self.touched:
                 self.graph.copy(touched, self.touched)
         self.method_value(self.ev(node.value), node.attr, made)
@@ -259,6 +246,7 @@ class Values(Standard):
                 graph.flat(both, thing.shape, "choice")
                 if isinstance(operator, ast.BitOr):
                     table = self.new("dict", made)
+                    table.makes = self.defaults
                     self._update_dict(table, left)
                     self._update_dict(table, right)
 
@@ -289,10 +277,28 @@ class Values(Standard):
         self.pc = before
         if any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
             self._consume(sources, self._inner())
+        for source in sources:
+            self._compared(source, self.chosen())
         return self._made_of(*sources)
 
+    def _compared(self, source: int, chosen: int) -> None:
+        """Let what the library made call what it keeps, as what ``functools.cmp_to_key`` makes does."""
+        graph = self.graph
+
+        def apply(bits: int) -> None:
+            for thing in graph.each(bits & graph.things):
+                if thing.kind == "mixed":
+                    graph.copy(chosen, thing.body)
+
+        if chosen:
+            graph.when(source, apply)
+
     def _inner(self) -> Call:
-        return Call(self.chosen(), self.touched, self.caught, (0, 0))
+        call = Call(self.chosen(), self.touched, self.caught, (0, 0))
+        if self.raises:
+            call.exits = self.graph.node()
+            self._exits.append((ast.Raise, call.exits))
+        return call
 
     def conditional(self, node: ast.IfExp) -> int:
         made, before = self.graph.node(), self.pc

@@ -238,3 +238,9 @@ def test_a_program_that_needs_too_much_work_is_not_followed() -> None:
     rows = "".join(f"x{i} = [*x{i - 1}, y, x{i - 1}]\ny.append(x{i})\n" for i in range(1, 1_500))
     found = origins(f"x0, y = [], []\n{rows}send(to='a')")
     assert found["to"] >= UNKNOWN
+
+
+def test_a_decorator_that_is_a_tool_is_called_at_its_own_line() -> None:
+    source = '@[send, send(to="x")][0]\n@(lambda f: read_mail(id=1)["iban"])\ndef f():\n    pass\n'
+    followed = ProgramOrigins(Program(source), {"send": _protocol(), "read_mail": _protocol()})
+    assert "read_mail.iban" in shown(followed.of_call("send", 1, ["to-whom", "cc"])["to-whom"])
