@@ -178,9 +178,8 @@ class RunOrigins:
 
 def _followed(begun: BegunProgram) -> FollowedProgram:
     inputs = begun.inputs
-    if begun.text == "author":  # a client's model gave them as it gave the program
-        given = dict.fromkeys(begun.names, AUTHOR)
-        inputs = lambda: given  # noqa: E731
+    if begun.text == "author":  # a client's model gave them as it gave the program, but for those that were kept for it
+        inputs = lambda: {**dict.fromkeys(begun.names, AUTHOR), **begun.inputs()}  # noqa: E731
     return FollowedProgram(begun.source, begun.tools, inputs, begun.names, begun.task, begun.text)
 
 
