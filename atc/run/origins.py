@@ -28,6 +28,8 @@ LOOK = "look"
 LITERAL, AUTHOR = frozenset({Origin(kind="literal")}), frozenset({Origin(kind="author")})
 MAX_READ = 2_000_000
 """Characters of responses that one call's literals are looked for in."""
+MAX_PLACES = 20
+"""Places of a response at which a literal stands that are named; of more the whole response is."""
 _OWN_TEXT = frozenset({"literal", "author"})
 
 
@@ -237,13 +239,16 @@ def _seen(found: CallOrigins, asked: AskedAbout, calls: Iterable[Call]) -> CallO
     for name in own:
         texts = {text for text, _ in leaves(asked.sent[name]) if distinct(text)}
         for call in before:
+            places = set[tuple[str, ...]]()
             for text, path in leaves(call.value) if texts else ():
                 left -= (len(text) + 1) * len(texts)
-                if left < 0:
-                    return made
+                if left < 0 or len(places) > MAX_PLACES:
+                    break
                 if any(each in text for each in texts):
-                    keys = tuple(step for step in path if isinstance(step, str))
-                    made[name] |= {Origin(kind="tool", tool=call.tool, path=keys)}
+                    places.add(tuple(step for step in path if isinstance(step, str)))
+            if len(places) > MAX_PLACES:
+                places = {()}
+            made[name] |= {Origin(kind="tool", tool=call.tool, path=each) for each in places}
     return made
 
 
