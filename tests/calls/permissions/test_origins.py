@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from atc._records.origins import UNKNOWN, CallOrigins, Origin, Origins
 from atc.calls.permissions import Decision, Permissions, Who
 from atc.calls.permissions.document import _RuleText
-from atc.calls.permissions.origins import origin_of
+from atc.calls.permissions.origins import MAX_ORIGINS, origin_of
 from atc.calls.permissions.strangers import Strangers
 from atc.errors import SettingsError
 from atc.result import Effect
@@ -193,6 +193,15 @@ def test_a_name_with_dots_and_a_position_in_a_list_restrict_as_they_are_meant(
     permissions = written(tmp_path, f'[[rules]]\ndeny = "send"\nnot_from = "{pattern}"')
     made = decided(permissions, {"to": of("tool:getpage.items.url")}, protocol_of=lambda _: page)
     assert (made.verdict == "deny") is denies
+
+
+def test_more_origins_than_rules_look_at_are_unknown(tmp_path: Path) -> None:
+    most = of(*(f"tool:web.k{number}" for number in range(MAX_ORIGINS)))
+    allowing = written(tmp_path, f'{ALLOW}from = {{to = "tool:web"}}')
+    assert decided(allowing, {"to": most}).verdict == "allow"
+    assert decided(allowing, {"to": most | of("tool:web.more")}).verdict == "ask"
+    denying = written(tmp_path, '[[rules]]\ndeny = "send"\nnot_from = {to = "tool:mail"}')
+    assert decided(denying, {"to": most | of("tool:web.more")}).verdict == "deny"
 
 
 @pytest.mark.parametrize("name", ["from", "from_"])
