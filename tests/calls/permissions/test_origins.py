@@ -374,6 +374,8 @@ def test_the_file_says_which_arguments_are_targets(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("untrusted = 1", "`untrusted`: takes a pattern"),
+        ('untrusted = "MCP:crm"', "`untrusted`: the pattern 'MCP:crm' would fit nothing: a server is mcp:NAME"),
+        ('untrusted = "mcp: crm"', "`untrusted`: the pattern 'mcp: crm' would fit nothing"),
         ('untrusted = ["mcp:"]', "`untrusted`: the pattern 'mcp:' is empty"),
         ('trusted = ["crm"]', "`trusted`: 'crm' is no server by its name"),
         ('trusted = ["mcp:*"]', "`trusted`: 'mcp:*' is no server by its name"),
