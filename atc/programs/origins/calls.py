@@ -528,7 +528,7 @@ class Calls:
         name = dotted.rpartition(".")[2]
         self.odd_fields = self.odd_fields or name in library.NO_FIELDS
         graph.put(target, self.literal)
-        if dotted not in library.MODULES and (name in library.CONSTANTS_OF or name.isupper()):
+        if dotted not in library.MODULES and (name in library.CONSTANTS_OF or library.is_constant(dotted)):
             return
         graph.put(target, graph.function(("library", dotted), ("library", dotted)))
         if module in library.STATEFUL:
@@ -562,6 +562,7 @@ class Calls:
                 if not isinstance(function, Class):
                     raise GiveUp("an attribute of a function")
                 graph.copy(value, graph.field(function.thing, name))
+                graph.reference(base, graph.field(function.thing, name))
                 for node in chosen:
                     graph.copy(node, graph.field(function.thing, name))
             if bits & graph.values:
@@ -587,6 +588,10 @@ class Calls:
 
     def method(self, base: int, name: str, call: Call, result: int, within: Function | None = None) -> None:
         """Call a method of whatever a node may be."""
+        raise NotImplementedError
+
+    def default(self, base: int, key: int, chosen: int) -> None:
+        """Read a key, which a ``defaultdict`` then has."""
         raise NotImplementedError
 
     def builtin(self, name: str, call: Call, result: int) -> None:

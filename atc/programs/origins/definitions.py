@@ -56,7 +56,8 @@ class Definitions(Expressions):
             made = self.graph.node()
             binder = next((each for each in library.BINDERS if self._is_only(found, "builtin", each)), "")
             if binder:
-                (function,) = self.graph.each(self.graph.bits[value])
+                functions = [*self.graph.each(self.graph.bits[value])]
+                function = functions[0] if len(functions) == 1 else None
                 if not isinstance(function, Function):
                     raise GiveUp(binder)
                 self.graph.put(made, self.graph.function((binder, id(function)), (binder, function)))

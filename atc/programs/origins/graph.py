@@ -400,12 +400,21 @@ class Graph:
             if things := bits & self.things:
                 for thing in self.each(things):
                     self._load_of(thing, key, target, consumed)
+                    if consumed and thing.moving:
+                        self._taken(source, thing)
             if functions := bits & self.functions:
                 for function in self.each(functions):
                     if (thing := getattr(function, "thing", None)) is not None:  # the members of an enumeration
                         self.copy(self.all_of(thing), target)
 
         self.when(source, apply)
+
+    def _taken(self, source: int, thing: Thing) -> None:
+        """Let what chose an iterator choose what it gives next: an item of it may have been taken, or of another."""
+        if (source, thing.shape, "taken") not in self._linked:
+            self._linked.add((source, thing.shape, "taken"))
+            self.reference(source, thing.shape)
+            self.reference(source, thing.body)
 
     def _load_parts(self, bits: int, key: Key, target: int) -> None:
         for response, path, exact in self.each(bits):

@@ -193,6 +193,11 @@ def module_of(dotted: str) -> str:
     return dotted
 
 
+def is_constant(dotted: str) -> bool:
+    """Return whether a part of a module has the name of a constant."""
+    return dotted.rpartition(".")[2].isupper() and dotted not in ("uuid.UUID", "hmac.HMAC")
+
+
 def is_opaque(dotted: str) -> bool:
     """Return whether a function makes an object whose methods may change it."""
     module, name = module_of(dotted), dotted.rpartition(".")[2]

@@ -237,6 +237,7 @@ class Methods(Calls):
                         self.mixed([source], result, call)
                         continue
                     thing = self.new(kind, result)
+                    thing.moving = any(each.moving for each in graph.each(bits & graph.things))
                     if kind == "dict":
                         thing.makes = self.defaults
                         graph.add_copy(thing, source)

@@ -182,6 +182,7 @@ class Standard(BuiltIns):
         """Let a ``defaultdict`` have a key that is read."""
         graph, which = self.graph, self.graph.node()
         graph.copy(chosen, which)
+        graph.reference(base, which)
         graph.flat(key, which, "choice")
 
         def apply(bits: int) -> None:
