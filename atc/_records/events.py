@@ -170,13 +170,15 @@ class LayerStarted(TypedDict):
 class ProgramWritten(TypedDict):
     """A program was written. ``attempt`` counts from 0; ``rewrites``: one note for each change. ``rules``: the ids of
     the rules that changed it (:mod:`atc._records.rules`), one for each change. ``inputs``: the values that a caller's
-    own program was given by name, bytes tagged. ``saw``: the untrusted tools whose answers its author had seen."""
+    own program was given by name, bytes tagged; ``kept``: the names of those that earlier runs answered. ``saw``: the
+    untrusted tools whose answers its author had seen."""
 
     attempt: int
     program: str
     rewrites: list[str]
     rules: NotRequired[list[str]]
     inputs: NotRequired[dict[str, Any]]
+    kept: NotRequired[list[str]]
     saw: NotRequired[list[str]]
 
 

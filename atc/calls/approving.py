@@ -159,7 +159,7 @@ class Approving:
             return
         await self._follow(attempt)
         if of_strangers:
-            attempt.untrusted = _untrusted(attempt, strangers, policy)
+            attempt.untrusted = await asyncio.to_thread(_untrusted, attempt, strangers, policy)  # they may be many
         else:
             attempt.author_saw = ()
 

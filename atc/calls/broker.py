@@ -8,7 +8,7 @@ the call.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -170,6 +170,7 @@ class Broker:
         """The calls of another run whose values this one's calls have: of a run that is undone."""
         self._called: set[tuple[str, SourceKey | None]] = set()
         self._counted = 0
+        self._seen_before: Callable[[], Collection[str]] = frozenset
         self._marked: dict[str, tuple[ToolProtocol | None, bool]] = {}
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
@@ -180,12 +181,19 @@ class Broker:
         self.all_tools = tools
         self.broken_tools.rename(self.journal)
 
-    def follow(self, origins: Callable[[], ArgumentOrigins], author_saw_any: Callable[[], bool] = bool) -> None:
+    def follow(
+        self,
+        origins: Callable[[], ArgumentOrigins],
+        author_saw_any: Callable[[], bool] = bool,
+        seen_before: Callable[[], Collection[str]] = frozenset,
+    ) -> None:
         """Say who finds where the arguments of calls come from, and whether their author has seen what strangers write.
 
-        Nobody is asked for the first but where it is needed.
+        Nobody is asked for the first but where it is needed. ``seen_before``: returns the untrusted tools that answered
+        in other runs, of which this one may have values.
         """
         self._approving.origins, self._approving.author_saw_any = origins, author_saw_any
+        self._seen_before = seen_before
 
     def is_untrusted(self, tool: str) -> bool:
         """Return whether strangers write what a tool returns: the permissions say so, or its source does, or did before
@@ -203,13 +211,14 @@ class Broker:
         return None if known is None else known.protocol
 
     def strangers(self) -> frozenset[str]:
-        """Return the tools whose text strangers write, of those that the run has called, in earlier tasks too."""
+        """Return the tools whose text strangers write, of those that answered in the run, or in those before it."""
         entries = self.journal.entries
         new = (*islice(entries.values(), self._counted, None), *self.earlier_calls)
         self._counted = len(entries)
         self._called.update((entry.tool, entry.key.source) for entry in new)
         names = ((tool, self.name_now(tool, source) or tool) for tool, source in self._called)  # programs write either
-        return frozenset(name for both in names if any(map(self.is_untrusted, both)) for name in both)
+        called = frozenset(name for both in names if any(map(self.is_untrusted, both)) for name in both)
+        return called.union(self._seen_before())
 
     def source_of(self, tool: str) -> SourceKey | None:
         """Return what a tool is known by at its source; ``None`` where that is unknown, or not its own alone."""

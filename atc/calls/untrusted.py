@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from atc._records.origins import UNKNOWN, CallOrigins, Origin, Origins
@@ -35,8 +36,9 @@ _TO = "to"
 _SENDING = frozenset("send sent reply forward transfer move copy ship deliver share assign pay post".split())
 """Words before a last ``to``: ``send_to`` is a target, and ``date_to`` is none."""
 _FORMATS = frozenset("email idn-email uri uri-reference iri iri-reference hostname idn-hostname ipv4 ipv6".split())
-MAX_STEPS, MAX_DEPTH = 2_000, 12
-"""Places of one argument that are looked at, and how deep they lie; an argument with more is a target as a whole."""
+MAX_STEPS, MAX_DEPTH, MAX_KEY = 2_000, 12, 200
+"""Places of a call that are looked at, how deep they lie, and characters of a name; an argument with more is a target
+as a whole, and so is each that comes after it: whoever wrote a response may have sized them."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Targets:
 BY_WORDS = Targets()
 
 
+@lru_cache(maxsize=4_096)
 def _is_named_so(name: str) -> bool:
     words = words_of(name)
     if not TARGET_WORDS.isdisjoint(words) or not TARGET_WORDS.isdisjoint(split(name)):
@@ -88,6 +91,8 @@ def targets_of(protocol: Protocol, arguments: Mapping[str, Any], targets: Target
     Returns:
         The names of arguments, and the ways to their parts: ``message.to``. Of a list the parts of its items.
     """
+    if len(arguments) > MAX_STEPS:
+        return tuple(arguments)
     properties = _properties(protocol.parameters, protocol.parameters)
     odd = not arguments.keys() <= properties.keys()
     originals = {each.name: each.original for each in parameters_of(protocol)} if odd else {}
@@ -96,7 +101,11 @@ def targets_of(protocol: Protocol, arguments: Mapping[str, Any], targets: Target
         walk.through(name, value, properties.get(name, properties.get(originals.get(name, name), {})))
     if not walk.targets:
         return tuple(arguments)
-    return tuple(dict.fromkeys(path for path, is_target in walk.found if is_target or targets.only is None))
+    found = [path for path, is_target in walk.found if is_target or targets.only is None]
+    if not walk.is_declared:  # a stranger's key spares what is beside it, and no other argument
+        spared = {path.partition(".")[0] for path, is_target in walk.found if is_target}
+        found += [name for name in arguments if name not in spared]
+    return tuple(dict.fromkeys(found))
 
 
 def origins_at(origins: CallOrigins, path: str, protocol: Protocol) -> Origins:
@@ -193,12 +202,14 @@ class _Walk:
 
     Attributes:
         found: the paths of targets, and of identifiers, each with whether it is a target by itself.
+        is_declared: one of the targets stands in the schema, or is an argument: no response that is given made it one.
     """
 
     def __init__(self, root: Mapping[str, Any], by: Targets) -> None:
         self._root, self._by = root, by
         self._steps = 0
         self.found: list[tuple[str, bool]] = []
+        self.is_declared = False
 
     @property
     def targets(self) -> bool:
@@ -206,21 +217,24 @@ class _Walk:
         return any(is_target for _, is_target in self.found)
 
     def through(self, name: str, value: Any, schema: Mapping[str, Any]) -> None:
-        """Look through one argument; it is a target as a whole where it has too many places to be looked at."""
-        self._steps = 0
+        """Look through one argument; it is a target as a whole where there are too many places to be looked at."""
         before = len(self.found)
-        left: list[tuple[str, str, list[Any], Mapping[str, Any], int]] = [(name, name, [value], schema, 0)]
+        left: list[tuple[str, str, list[Any], Mapping[str, Any], int, bool]] = [(name, name, [value], schema, 0, True)]
         while left:
-            path, key, values, about, depth = left.pop()
+            path, key, values, about, depth, is_known = left.pop()
             self._steps += 1
+            if self._steps > MAX_STEPS or depth > MAX_DEPTH or len(key) > MAX_KEY:
+                self.found[before:] = [(name, True)]
+                return
             options = _alternatives(about, self._root)
             if any(self._by.has(path, key, each) for each in options):
                 self.found.append((path, True))
+                self.is_declared = self.is_declared or is_known
                 continue
             if words_of(key)[-1:] and words_of(key)[-1] in _IDENTIFIERS:
                 self.found.append((path, False))
             objects = self._objects(values)
-            if objects is None or self._steps > MAX_STEPS or depth > MAX_DEPTH:
+            if objects is None:
                 self.found[before:] = [(name, True)]
                 return
             below: dict[str, list[Any]] = {}
@@ -228,7 +242,8 @@ class _Walk:
                 below.setdefault(str(inner), []).append(part)
             known = _properties(about, self._root)
             for inner in below if objects else known:
-                left.append((f"{path}.{inner}", inner, below.get(inner, []), known.get(inner, {}), depth + 1))
+                part = below.get(inner, []), known.get(inner, {}), depth + 1, inner in known
+                left.append((f"{path}.{inner}", inner, *part))
 
     def _objects(self, values: list[Any]) -> list[Mapping[str, Any]] | None:
         """Return the objects among values and in their lists; ``None`` where there is too much to be looked at."""

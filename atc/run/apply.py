@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from atc._host.redaction import Redactor
+from atc._records.origins import UNKNOWN
 from atc._records.packing import unpack
 from atc._records.records import ODD_ANSWERS, DryRun, FaultCase, Invocation, PlanDifference
 from atc.calls.applying import Applying
@@ -126,7 +127,8 @@ class PlannedRun:
 
     Attributes:
         started: its ``run_started``.
-        program: of the plan. ``inputs``: the values that it was given.
+        program: of the plan. ``inputs``: the values that it was given. ``kept``: the names of those that
+            earlier runs answered.
         found: what its dry run found, for people.
         plan: as its journal keeps it.
         until: when it is too late to apply it, in seconds since 1970.
@@ -140,6 +142,7 @@ class PlannedRun:
     started: dict[str, Any]
     program: str
     inputs: dict[str, Any]
+    kept: tuple[str, ...]
     found: DryRun
     plan: Plan
     until: float
@@ -199,13 +202,13 @@ def planned_run(stored: StoredRun, *, looking: bool = False) -> PlannedRun:
             f"the plan of run {stored.run_id} is older than {WAITS_S / 86_400:.0f} days and is not applied: make a new "
             "dry run"
         )
-    program, inputs = _program_of(stored, plan)
+    program, inputs, kept = _program_of(stored, plan)
     planned = tuple(call.shown for call in plan.calls)
     before = DryRun.model_validate(_dry_run_of(stored) or {})
     found = before.model_copy(update={"planned": planned})
     done = tuple(Invocation(tool=e.tool, arguments=cut_arguments(e.arguments)) for e in writes if e.state == "done")
     until = since + WAITS_S
-    return PlannedRun(stored, started, program, inputs, found, plan, until, being_applied, applied, began, done)
+    return PlannedRun(stored, started, program, inputs, kept, found, plan, until, being_applied, applied, began, done)
 
 
 def _dry_run_of(stored: StoredRun) -> dict[str, Any] | None:
@@ -214,8 +217,8 @@ def _dry_run_of(stored: StoredRun) -> dict[str, Any] | None:
     return next((data["dry_run"] for data in ends if isinstance(data.get("dry_run"), dict)), None)
 
 
-def _program_of(stored: StoredRun, plan: Plan) -> tuple[str, dict[str, Any]]:
-    """Return the program of a plan, and its inputs, which the trace has with credentials masked.
+def _program_of(stored: StoredRun, plan: Plan) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+    """Return the program of a plan, its inputs, which the trace has with credentials masked, and which are kept values.
 
     Raises:
         UsageError: the trace has others than those that ran.
@@ -229,7 +232,7 @@ def _program_of(stored: StoredRun, plan: Plan) -> tuple[str, dict[str, Any]]:
         except ValueError as error:
             raise JournalError(f"the trace of run {stored.run_id} is damaged: {error}") from None
         if digest(inputs) == plan.inputs:
-            return str(data["program"]), inputs
+            return str(data["program"]), inputs, tuple(data.get("kept") or ())
     raise UsageError(
         f"the program of run {stored.run_id} is not kept as it ran, for it or its inputs hold a credential: run it "
         "without a dry run"
@@ -343,6 +346,10 @@ class Apply(Strategy):
         applying = run.broker.applying
         assert applying is not None, "the writes of a plan are held to it"
         run.broker.journal.inputs = self._planned.inputs
+        run.broker.journal.input_origins = {
+            **run.broker.journal.input_origins,
+            **dict.fromkeys(self._planned.kept, UNKNOWN),
+        }
         run.repairer = None
         draft = Draft(Program(self._planned.program))
         if (changed := applying.changed_tool(run.all_tools)) is not None:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc._records.origins import UNKNOWN
 from atc._records.packing import pack
 from atc._records.records import ODD_ANSWERS
 from atc.calls.entry import CallEntry
@@ -67,6 +68,7 @@ class Given(Strategy):
     Args:
         source: the program.
         inputs: JSON values and bytes that stand in its scope, by name.
+        kept: the names of those that earlier runs answered: nobody knows where they came from.
 
     Attributes:
         facts: of its run.
@@ -74,11 +76,11 @@ class Given(Strategy):
 
     name = NAME
 
-    def __init__(self, source: str, inputs: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, source: str, inputs: Mapping[str, Any] | None = None, kept: Collection[str] = ()) -> None:
         source = source.replace("\r\n", "\n").replace("\r", "\n")
         self._program = Program(unfenced(source))
         self._read: list[str] = ["left out the fence around the program"] if self._program.source != source else []
-        self._inputs = dict(inputs or {})
+        self._inputs, self._kept = dict(inputs or {}), sorted(kept)
         self._before: tuple[str, ...] = ()
         self.facts = Facts()
 
@@ -105,6 +107,7 @@ class Given(Strategy):
     async def solve(self, run: Run) -> Ending:
         """Check the program, run it, attribute its failure."""
         run.broker.journal.inputs = self._inputs
+        run.broker.journal.input_origins = dict.fromkeys(self._kept, UNKNOWN)
         run.repairer = None  # there is no model to ask, for arguments or for a sentence
         run.settings = run.settings.model_copy(update={"sentence": False})
         try:
@@ -154,8 +157,8 @@ class Given(Strategy):
         data["rewrites"] = list(draft.rewrites)
         if self._inputs:  # which may be large, and are masked here as they will be in the trace
             data["inputs"] = await asyncio.to_thread(lambda: run.broker.redactor.value(pack(self._inputs)))
-        if saw := run.wrote(draft.source):
-            data["saw"] = saw
+        told = {"kept": self._kept, "saw": run.wrote(draft.source)}
+        data |= {name: each for name, each in told.items() if each}
         run.emit("program_written", data)
 
     def _draft(self, run: Run) -> Draft:

@@ -53,6 +53,7 @@ async def run_given(
     *,
     author: str = "",
     inputs: Mapping[str, Any] | None = None,
+    kept: Collection[str] = (),
     revises: str | None = None,
     dry_run: bool = False,
     listener: Listener | None = None,
@@ -67,6 +68,7 @@ async def run_given(
         author: who wrote it. The run is named by that, its first line and its tools.
         inputs: JSON values and bytes that stand in the program's scope, by name. A revision that gives none has those
             of the program before it.
+        kept: the names of inputs that are no words of the author: earlier runs answered them.
         revises: id of the run that it is a revision of: what its earlier programs did comes from the journal.
         dry_run: calls with effects are planned, not made.
         listener: told of every event.
@@ -82,8 +84,8 @@ async def run_given(
         _check_source(source)
     stored: StoredRun | None = None
     if revises is not None:
-        revised, request, before = await asyncio.to_thread(_revised, agent, revises, dry_run)
-        stored, inputs = revised, before if inputs is None else inputs
+        revised, request, before, kept_before = await asyncio.to_thread(_revised, agent, revises, dry_run)
+        stored, (inputs, kept) = revised, (before, kept_before) if inputs is None else (inputs, kept)
         program = await asyncio.to_thread(_last_program, revised) if source is None else source
     elif source is not None:
         program, title = source, await asyncio.to_thread(title_of, source, agent.tools)
@@ -99,7 +101,7 @@ async def run_given(
         if listener is not None:
             listener(event)
 
-    strategy = Given(program, inputs)
+    strategy = Given(program, inputs, kept)
     result = await agent._begin(
         request,
         resumed=stored,
@@ -156,8 +158,9 @@ def _check(agent: Agent, inputs: Mapping[str, Any]) -> None:
     packed(inputs, frame_bytes=limits.frame_bytes, channel_bytes=limits.channel_bytes, most=MAX_GIVEN)
 
 
-def _revised(agent: Agent, name: str, dry_run: bool) -> tuple[StoredRun, Request, dict[str, Any]]:
-    """Return a run that goes on with another program: where it is kept, its request, its last inputs."""
+def _revised(agent: Agent, name: str, dry_run: bool) -> tuple[StoredRun, Request, dict[str, Any], list[str]]:
+    """Return a run that goes on with another program: where it is kept, its request, its last inputs and which of them
+    earlier runs answered."""
     stored = agent.store.run(name) if RUN_ID.fullmatch(name) else agent.store.find(name)
     started = stored.first("run_started") if stored.exists else None
     if started is None or not stored.has_journal:
@@ -172,4 +175,4 @@ def _revised(agent: Agent, name: str, dry_run: bool) -> tuple[StoredRun, Request
     except ValueError as error:
         raise JournalError(f"the trace of run {stored.run_id} is damaged: {error}") from None
     request = replace(agent._request(started["task"], dry_run=dry_run), parks=parked_before(started))
-    return stored, request, inputs
+    return stored, request, inputs, written.get("kept") or []

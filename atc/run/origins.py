@@ -28,6 +28,8 @@ LOOK = "look"
 LITERAL, AUTHOR = frozenset({Origin(kind="literal")}), frozenset({Origin(kind="author")})
 MAX_READ = 2_000_000
 """Characters of responses that one call's literals are looked for in."""
+MAX_PLACES = 20
+"""Places of a response at which a literal stands that are named; of more the whole response is."""
 _OWN_TEXT = frozenset({"literal", "author"})
 
 
@@ -178,9 +180,8 @@ class RunOrigins:
 
 def _followed(begun: BegunProgram) -> FollowedProgram:
     inputs = begun.inputs
-    if begun.text == "author":  # a client's model gave them as it gave the program
-        given = dict.fromkeys(begun.names, AUTHOR)
-        inputs = lambda: given  # noqa: E731
+    if begun.text == "author":  # a client's model gave them as it gave the program, but for those that were kept for it
+        inputs = lambda: {**dict.fromkeys(begun.names, AUTHOR), **begun.inputs()}  # noqa: E731
     return FollowedProgram(begun.source, begun.tools, inputs, begun.names, begun.task, begun.text)
 
 
@@ -245,13 +246,16 @@ def _seen(found: CallOrigins, asked: AskedAbout, calls: Iterable[Call]) -> CallO
     for path in own:
         texts = {text for value in _at(asked.sent, path) for text, _ in leaves(value) if distinct(text)}
         for call in before:
+            places = set[tuple[str, ...]]()
             for text, place in leaves(call.value) if texts else ():
                 left -= (len(text) + 1) * len(texts)
-                if left < 0:
+                if left < 0 or len(places) > MAX_PLACES:
                     break
                 if any(each in text for each in texts):
-                    keys = tuple(step for step in place if isinstance(step, str))
-                    add(path, frozenset({Origin(kind="tool", tool=call.tool, path=keys)}))
+                    places.add(tuple(step for step in place if isinstance(step, str)))
+            if len(places) > MAX_PLACES:
+                places = {()}
+            add(path, frozenset(Origin(kind="tool", tool=call.tool, path=each) for each in places))
             if left < 0:
                 add(path, frozenset(Origin(kind="tool", tool=each.tool) for each in before))
                 break

@@ -161,7 +161,11 @@ class Run:
         self.last_answer: Any = None
         """What the program that ran last set as its answer."""
         self.author: Author | None = None if self.past is None else self.with_author()
-        self.broker.follow(lambda: self.origins, lambda: self.author is not None and self.author.saw_any)
+        self.broker.follow(
+            lambda: self.origins,
+            lambda: self.author is not None and self.author.saw_any,
+            lambda: () if self.past is None else self.past.saw,
+        )
 
     @cached_property
     def origins(self) -> RunOrigins:

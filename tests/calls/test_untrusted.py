@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -57,6 +58,26 @@ def test_a_target_is_found_in_an_object_by_its_schema_and_by_its_value() -> None
 @pytest.mark.parametrize("value", [[{"a": 1}] * (MAX_STEPS + 1), {str(key): 1 for key in range(MAX_STEPS + 1)}])
 def test_an_argument_with_more_places_than_are_looked_at_is_a_target_as_a_whole(value: Any) -> None:
     assert targets_of(tool(), {"options": value, "to": 1}) == ("options", "to")
+
+
+@pytest.mark.parametrize("extra", [{"to": "eve"}, {"x" * 201: 1}, {str(key): 1 for key in range(MAX_STEPS)}])
+def test_what_a_stranger_puts_into_an_object_spares_no_other_argument(extra: dict[str, Any]) -> None:
+    post = tool(room={}, message={})
+    assert targets_of(post, {"room": 1, "message": {"text": 1}}) == ("room", "message")
+    message = {"text": 1, **extra}
+    for arguments in ({"room": 1, "message": message}, {"message": message, "room": 1}):
+        assert "room" in targets_of(post, arguments)
+    assert "room" not in targets_of(post, {"room": 1, "to": 1, "message": {"text": 1}})
+
+
+def test_to_look_for_targets_takes_no_time_that_a_stranger_sizes() -> None:
+    inner = {f"{'aB' * 50_000}{number}": {"x": 1} for number in range(50)}
+    arguments = {f"a{number}": [inner] for number in range(5_000)}
+    began = time.process_time()
+    assert len(targets_of(tool(), arguments)) == 5_000
+    few = {f"a{number}": {str(key): {"x": 1} for key in range(500)} for number in range(100)}
+    assert len(targets_of(tool(), few)) == 100
+    assert time.process_time() - began < 0.5
 
 
 def test_a_deep_argument_is_a_target_as_a_whole() -> None:

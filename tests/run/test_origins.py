@@ -114,6 +114,18 @@ def test_a_literal_that_stands_in_strangers_text_came_from_there(bank: Bank) -> 
     assert (early.status, bank.sent) == ("answered", ["EVIL"])
 
 
+def test_a_literal_that_stands_at_many_places_came_from_the_whole_response() -> None:
+    @tool(effect="read", untrusted=True)
+    def read_mail() -> dict[str, str]:
+        return {f"k{number}": "GIVE EVIL" for number in range(5_000)}
+
+    bank = Bank()
+    bank.tools[0] = read_mail
+    made = write_of(bank.run('read_mail()\nanswer = send_money(to="GIVE " + "EVIL", amount=5)', approve="always"))
+    assert made.status == "refused"
+    assert [each.path for each in made.origins["to"] if each.kind == "tool"] == [()]
+
+
 def test_whoever_is_asked_sees_the_origins(bank: Bank) -> None:
     asked: list[ApprovalRequest] = []
     result = bank.run(FLOWS, approve=lambda request: asked.append(request) or True)

@@ -159,6 +159,45 @@ def test_another_session_is_another_reader_until_it_reads_what_was_kept(tmp_path
     asyncio.run(main())
 
 
+def test_a_kept_value_that_a_program_is_given_is_what_strangers_wrote(tmp_path: Path) -> None:
+    """Nobody reads it: it goes from one program to the next, in another session too."""
+
+    async def main() -> None:
+        made = gateway(tmp_path, mail(size=5_000), Book().tool)
+        async with calling(locked(), behind=made) as caller:
+            one, other = await caller.open(), await caller.open()
+
+            async def sent(source: str, session: str, **given: Any) -> dict[str, Any]:
+                reply = await caller.call("run_program", {"source": source, **given}, session=session)
+                found: dict[str, Any] = _result(reply.text)["structuredContent"]
+                return found
+
+            link = (await sent("answer = read_mail()", one))["links"][0]["uri"]
+            inputs = {"mail": {"$resource": link}}
+            report = await sent("answer = append_line(text=mail['text'][:9])", other, inputs=inputs)
+            assert report["status"] in ("denied", "waiting"), report
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_what_lifts_the_authors_taint_makes_a_kept_value_no_word_of_the_author(tmp_path: Path, given: bool) -> None:
+    async def main() -> None:
+        made = gateway(tmp_path, mail(size=5_000), Book().tool, rules=f'after_untrusted = "allow"\n{RULES}')
+        async with Client(Face(made).server, mode=LEGACY, elicitation_callback=User([DECLINE]), cache=None) as client:
+            link = (await run(client, "answer = read_mail()"))["links"][0]["uri"]
+            inputs: dict[str, Any] = {"mail": {"$resource": link}}
+            source = "answer = append_line(text=mail['text'][:9])"
+            first = await run(client, source if given else "answer = mail", inputs=inputs)
+            again = await run(client, source, run=first["run"])
+            assert (first["status"], again["status"]) == ("denied" if given else "answered", "denied")
+            own = {"mail": {"text": "one"}}
+            assert (await run(client, source, inputs=own))["status"] == "answered", "that is the author's own word"
+        await made.aclose()
+
+    asyncio.run(main())
+
+
 def test_where_the_protocol_has_no_session_all_that_a_principal_was_shown_counts(tmp_path: Path) -> None:
     async def main() -> list[bool]:
         made, done = gateway(tmp_path, mail(), Book().tool), list[bool]()

@@ -15,7 +15,7 @@ from atc._records.origins import UNKNOWN, CallOrigins, Origin, OriginKind, Origi
 from atc.calls.permissions.conditions import MAX_STEPS, found_at
 from atc.calls.permissions.patterns import Patterns, Reader, may_name, pattern_problem, patterns_of, surely_names
 from atc.calls.untrusted import BY_WORDS, Targets, origins_at, targets_of
-from atc.schemas.protocol import Protocol
+from atc.schemas.protocol import Protocol, parameters_of
 
 TOOL = "tool:"
 VIA = "via "
@@ -125,7 +125,8 @@ class OriginCondition:
         """Return whether it says where an argument, or a part of one, may have come from, and that holds."""
         if self.forbids:
             return False
-        named = path in call.targets if not self.path else path == self.path or path.startswith(f"{self.path}.")
+        own = call.as_given(self.path)
+        named = path in call.targets if not own else path == own or path.startswith(f"{own}.")
         return named and self._holds(call.at(path), call, reader)
 
     def _holds(self, found: Origins, call: CallSources, reader: Reader) -> bool:
@@ -172,9 +173,21 @@ class CallSources:
         """Return the arguments at a path with their origins: none where it is not given; without a path the targets."""
         if not path:
             return [(each, self.at(each)) for each in self.targets]
+        path = self.as_given(path)
         found = found_at(self.arguments, tuple(path.split(".")), reader)
         absent = found is not None and found.missed and not (found.values or found.opaque)
         return [] if absent else [(path, UNKNOWN if found is None else self.at(path))]
+
+    def as_given(self, path: str) -> str:
+        """Return a path with the name by which its argument is given: a program writes ``from_`` for ``from``."""
+        name, dot, rest = path.partition(".")
+        other = "" if name in self.arguments else self._other_names.get(name, "")
+        return f"{other}{dot}{rest}" if other and other in self.arguments else path
+
+    @cached_property
+    def _other_names(self) -> dict[str, str]:
+        pairs = [(each.name, each.original) for each in parameters_of(self.protocol) if each.name != each.original]
+        return dict(pairs) | {original: name for name, original in pairs}
 
     def at(self, path: str) -> Origins:
         """Return the origins of one place."""
@@ -225,7 +238,7 @@ def patterns_over(given: Any, *, forbids: bool, most: int) -> OriginPatterns:
         if each.startswith((TOOL, VIA + TOOL)):
             if forbids and each.startswith(VIA):
                 raise ValueError(f"{each[:60]!r}: `via` stands in `from` alone, where it lists less")
-            tools.append(tool_pattern(each))
+            tools += _readings(each) if forbids else [tool_pattern(each)]
         elif each not in get_args(OriginKind) or each == "tool":
             raise ValueError(f"{each[:60]!r} is no origin: it {_TAKES}")
         elif each == "unknown" and not forbids:
@@ -250,6 +263,31 @@ def tool_pattern(text: str) -> ToolPattern:
     while steps[-1:] == ["*"]:
         steps.pop()
     return ToolPattern(patterns_of([name]), tuple(patterns_of([step]) for step in steps), text.startswith(VIA))
+
+
+def _readings(text: str) -> list[ToolPattern]:
+    """Return what one ``tool:NAME.path`` may mean, for a rule that restricts: a name that has dots at its server, and a
+    path with positions in lists, which origins leave out.
+
+    Raises:
+        ValueError: as :func:`tool_pattern`.
+    """
+    plain = tool_pattern(text)
+    parts = text.removeprefix(TOOL).split(".")
+    found = [plain]
+    for at in range(2, len(parts) + 1):
+        steps = tuple(patterns_of([each]) for each in parts[at:])
+        found.append(ToolPattern(patterns_of([".".join(parts[:at])]), steps))
+    keys = [_without_position(each) for each in parts[1:]]
+    if keys != parts[1:]:
+        found.append(ToolPattern(plain.tools, tuple(patterns_of([each]) for each in keys if each)))
+    return found
+
+
+def _without_position(step: str) -> str:
+    """Return the key of a step: that of ``items[0]`` and of ``items[]``; empty for ``0``."""
+    key, _, rest = step.partition("[")
+    return "" if step.isdecimal() else key if rest.endswith("]") and not rest.strip("0123456789:*[]") else step
 
 
 def origin_of(text: str) -> Origin:

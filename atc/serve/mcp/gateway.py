@@ -346,6 +346,8 @@ class Gateway:
             await self.own(client, revises)
         values = self.values(client)
         given = await asyncio.to_thread(values.inputs, dict(inputs)) if inputs is not None else None
+        if kept := values.kept_in(inputs or {}):  # what the program does with it is as if its author had read it
+            self.shows_kept(client)
         run_id, under_way = revises or new_run_id(), set[int]()
 
         def heard(event: Event) -> None:
@@ -364,6 +366,7 @@ class Gateway:
                 source,
                 author=one_line(client.id.name, 60) or "an MCP client",
                 inputs=given,
+                kept=kept,
                 revises=revises,
                 dry_run=dry_run,
                 listener=heard,

@@ -13,7 +13,7 @@ import json
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -199,7 +199,7 @@ class Values:
         """
         made, left = {}, MAX_BYTES
         for name, value in given.items():
-            if not (isinstance(value, dict) and REFERENCE in value):
+            if not _is_reference(value):
                 made[name] = _unpacked(name, value)
                 continue
             kept, made[name] = self.read(_uri(name, value))
@@ -207,12 +207,21 @@ class Values:
                 raise UsageError(f"the values that the inputs refer to have more than {MAX_BYTES:,} bytes: give fewer")
         return made
 
+    @staticmethod
+    def kept_in(given: Mapping[str, Any]) -> list[str]:
+        """The names of the inputs that stand for a kept value."""
+        return [name for name, value in given.items() if _is_reference(value)]
+
     def _keep(self, value: Any, name: str) -> Link:
         if isinstance(value, bytes):
             return self.shelf.put(self.owner, value, _mime_type(value), name)
         if isinstance(value, str):
             return self.shelf.put(self.owner, value.encode("utf-8", "replace"), "text/plain", name)
         return self.shelf.put(self.owner, _json(pack(value)).encode("utf-8", "replace"), "application/json", name)
+
+
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, dict) and REFERENCE in value
 
 
 def _uri(name: str, value: dict[str, Any]) -> str:

@@ -172,6 +172,42 @@ def test_a_tool_of_a_value_counts_by_its_name_at_its_server_too(tmp_path: Path) 
     assert decided(written(tmp_path, f'{ALLOW}from = "tool:hub_get_page"'), page, protocol_of=known).verdict == "allow"
 
 
+@pytest.mark.parametrize(
+    ("pattern", "denies"),
+    [
+        ("tool:page.get", True),  # its name there
+        ("tool:page.get.items.url", True),
+        ("tool:page.get.items.text", False),
+        ("tool:getpage.items.0.url", True),  # a position
+        ("tool:getpage.items[0].url", True),
+        ("tool:getpage.items[].url", True),
+        ("tool:getpage.items[].text", False),
+        ("tool:page", False),
+    ],
+)
+def test_a_name_with_dots_and_a_position_in_a_list_restrict_as_they_are_meant(
+    pattern: str, denies: bool, tmp_path: Path
+) -> None:
+    source = Source(kind="mcp", location="web", operation="page.get")
+    page = Protocol(name="getpage", source=source)
+    permissions = written(tmp_path, f'[[rules]]\ndeny = "send"\nnot_from = "{pattern}"')
+    made = decided(permissions, {"to": of("tool:getpage.items.url")}, protocol_of=lambda _: page)
+    assert (made.verdict == "deny") is denies
+
+
+@pytest.mark.parametrize("name", ["from", "from_"])
+def test_an_argument_may_be_named_as_its_tool_names_it_and_as_programs_do(name: str, tmp_path: Path) -> None:
+    move = Protocol(name="send", effect=Effect.WRITE, parameters={"type": "object", "properties": {"from": {}}})
+    origins = {"from": of("tool:mail.iban")}
+    call: dict[str, Any] = {"protocol": move, "arguments": {"from": 1}, "untrusted": ("from",)}
+    denying = written(tmp_path, f'[[rules]]\ndeny = "send"\nnot_from = {{{name} = "tool:mail"}}')
+    assert decided(denying, origins, **call).verdict == "deny"
+    allowing = written(tmp_path, f'{ALLOW}from = {{{name} = "tool:mail"}}')
+    assert decided(allowing, origins, **call).asks == "allow"
+    other = written(tmp_path, f'{ALLOW}from = {{{name} = "tool:web"}}')
+    assert decided(other, origins, **call).asks == "ask"
+
+
 def test_a_tool_with_such_a_rule_is_seen(tmp_path: Path) -> None:
     permissions = written(tmp_path, '[[rules]]\ndeny = "send"\nnot_from = "tool:web"')
     assert permissions.sees(Who(), SEND)
