@@ -46,7 +46,8 @@ class Targets:
     """Says which arguments are targets besides those of the words, or instead of them.
 
     Attributes:
-        more: returns whether an argument of this path is one, too.
+        more: returns whether an argument of this path is one, too. It spares no other: where the words find none, all
+            arguments are targets still.
         only: returns whether an argument of this path is one; the words do not count then. ``None``: they do.
     """
 
@@ -60,12 +61,13 @@ class Targets:
             path: of the place, keys with dots between them.
             name: its last key.
             schema: of its value; empty where nothing is known.
+
+        Returns:
+            What the words say, or ``only``: those that are targets besides are added to what they find.
         """
         if self.only is not None:
             return self.only(path)
-        if _is_named_so(name) or schema.get("format") in _FORMATS:
-            return True
-        return self.more is not None and self.more(path)
+        return _is_named_so(name) or schema.get("format") in _FORMATS
 
 
 BY_WORDS = Targets()
@@ -93,19 +95,33 @@ def targets_of(protocol: Protocol, arguments: Mapping[str, Any], targets: Target
     """
     if len(arguments) > MAX_STEPS:
         return tuple(arguments)
-    properties = _properties(protocol.parameters, protocol.parameters)
-    odd = not arguments.keys() <= properties.keys()
-    originals = {each.name: each.original for each in parameters_of(protocol)} if odd else {}
-    walk = _Walk(protocol.parameters, targets)
-    for name, value in arguments.items():
-        walk.through(name, value, properties.get(name, properties.get(originals.get(name, name), {})))
+    walk = _walked(protocol, arguments, targets)
     if not walk.targets:
         return tuple(arguments)
     found = [path for path, is_target in walk.found if is_target or targets.only is None]
     if not walk.is_declared:  # a stranger's key spares what is beside it, and no other argument
         spared = {path.partition(".")[0] for path, is_target in walk.found if is_target}
         found += [name for name in arguments if name not in spared]
+    if targets.more is not None:
+        found += [path for path, _ in _walked(protocol, arguments, Targets(only=targets.more)).found]
     return tuple(dict.fromkeys(found))
+
+
+def declared_targets(protocol: Protocol, targets: Targets = BY_WORDS) -> tuple[str, ...]:
+    """Return the targets that the schema of a tool names; none where all its arguments are targets."""
+    arguments: dict[str, Any] = dict.fromkeys(_properties(protocol.parameters, protocol.parameters))
+    found = targets_of(protocol, arguments, targets)
+    return found if _walked(protocol, arguments, targets).targets else ()
+
+
+def _walked(protocol: Protocol, arguments: Mapping[str, Any], targets: Targets) -> _Walk:
+    properties = _properties(protocol.parameters, protocol.parameters)
+    odd = not arguments.keys() <= properties.keys()
+    originals = {each.name: each.original for each in parameters_of(protocol)} if odd else {}
+    walk = _Walk(protocol.parameters, targets)
+    for name, value in arguments.items():
+        walk.through(name, value, properties.get(name, properties.get(originals.get(name, name), {})))
+    return walk
 
 
 def origins_at(origins: CallOrigins, path: str, protocol: Protocol) -> Origins:

@@ -257,27 +257,6 @@ def _seen(found: CallOrigins, asked: AskedAbout, calls: Iterable[Call]) -> CallO
                 places = {()}
             add(path, frozenset(Origin(kind="tool", tool=call.tool, path=each) for each in places))
     return made
-=======
-                if left < 0 or len(places) > MAX_PLACES:
-                    break
->>>>>>> enemy2
-                if any(each in text for each in texts):
-<<<<<<< HEAD
-                    keys = tuple(step for step in place if isinstance(step, str))
-                    add(path, frozenset({Origin(kind="tool", tool=call.tool, path=keys)}))
-            if left < 0:
-                add(path, frozenset(Origin(kind="tool", tool=each.tool) for each in before))
-                break
-||||||| 4e761224
-                    keys = tuple(step for step in path if isinstance(step, str))
-                    made[name] |= {Origin(kind="tool", tool=call.tool, path=keys)}
-=======
-                    places.add(tuple(step for step in path if isinstance(step, str)))
-            if len(places) > MAX_PLACES:
-                places = {()}
-            made[name] |= {Origin(kind="tool", tool=call.tool, path=each) for each in places}
->>>>>>> enemy2
-    return made
 
 
 def _at(arguments: Mapping[str, Any], path: str) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from atc._records.origins import UNKNOWN, Origin, Origins
-from atc.calls.untrusted import MAX_STEPS, Targets, origins_at, targets_of, untrusted_arguments
+from atc.calls.untrusted import MAX_STEPS, Targets, declared_targets, origins_at, targets_of, untrusted_arguments
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 
@@ -85,6 +85,15 @@ def test_a_deep_argument_is_a_target_as_a_whole() -> None:
     for _ in range(5_000):
         value = {"a": value}
     assert targets_of(tool(), {"options": value, "to": 1}) == ("options", "to")
+
+
+def test_what_the_user_adds_spares_no_other_argument() -> None:
+    ticket = Targets(more=lambda path: path in ("ticket_id", "message"))
+    assert targets_of(tool(), {"ticket_id": 1, "text": 1}, ticket) == ("ticket_id", "text")
+    known = tool(message={"properties": {"to": {}, "text": {}}})
+    assert targets_of(known, {"message": {"to": 1, "text": 1}, "note": 1}, ticket) == ("message.to", "message")
+    assert declared_targets(known, ticket) == ("message.to", "message")
+    assert declared_targets(tool(ticket_id={}, text={}), ticket) == ()
 
 
 def test_the_user_says_which_arguments_are_targets() -> None:

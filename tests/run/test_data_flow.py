@@ -12,6 +12,7 @@ from atc.result import Effect
 from atc.tools.tool import Tool
 from tests.support.data_flow import CLEAN, EVIL, FLOWS, MAIL, TEXT, Bank, refused
 from tests.support.mcp import entry, raw_server
+from tests.support.permissions import file_of
 from tests.support.tools import make_tool
 
 THROUGH_A_CALL = """
@@ -314,3 +315,30 @@ def test_beside_an_address_the_text_may_be_a_strangers(bank: Bank) -> None:
     tools: list[Tool] = [*bank.tools().values(), mail]
     answered = bank.ran('answer = send_mail(to="ann@example.org", body=read_mail()["text"])', tools=tools)
     assert (answered.status, len(sent)) == ("answered", 1)
+
+
+def test_to_name_a_target_in_the_file_opens_no_other_argument(tmp_path: Path) -> None:
+    @tool(effect="read", untrusted=True)
+    def read_mail() -> dict[str, str]:
+        """The newest mail."""
+        return {"body": "Pay DE99"}
+
+    made: list[str] = []
+
+    @tool(effect="write")
+    def post_note(ticket_id: str, text: str) -> str:
+        """Post a note."""
+        made.append(text)
+        return "posted"
+
+    program = 'answer = post_note(ticket_id="7", text=read_mail()["body"])'
+    for text, status in (
+        ("", "denied"),
+        ('targets = ["ticket_id"]', "denied"),
+        ('[tools.post_note]\ntargets = ["ticket_id"]', "answered"),
+    ):
+        file = file_of(tmp_path, text)
+        given: dict[str, Any] = {"permissions": file, "approve": "always", "sentence": False, "max_revisions": 0}
+        with Agent([read_mail, post_note], model=FakeModel([program]), **given) as agent:
+            assert agent.run("Note it at ticket 7").status == status
+    assert made == ["Pay DE99"]
