@@ -136,6 +136,8 @@ def add_origins(
         elif name in flow.untrusted:
             known[:] = [text, *(each for each in known if each not in {*map(origin, found), ALONE, text})]
         elif name == argument and _says_more(found, own):
+            made_of = [each for each in found if each.how != "choice"]  # what no stranger chose needs no word
+            text = came_from(made_of, flow.strangers) if made_of else text
             known[:] = [text, *(each for each in known if each not in (text, ALONE))]
 
 
