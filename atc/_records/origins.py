@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
+from typing import get_args
 
 from atc._records.records import DataFlow, How, Origin, OriginKind
 
@@ -65,6 +66,8 @@ def is_within(flow: DataFlow | None, shown: DataFlow | None) -> bool:
     return all({*found} <= {*shown.origins.get(name, ())} for name, found in flow.origins.items())
 
 
-def _rank(found: Origin, strangers: Collection[str]) -> tuple[bool, bool, str, str, tuple[str, ...], str]:
-    """Return where an origin stands: what strangers write is first, then what cannot be followed."""
-    return (found.tool not in strangers, found.kind != "unknown", found.how, found.tool, found.path, found.kind)
+def _rank(found: Origin, strangers: Collection[str]) -> tuple[bool, bool, int, str, tuple[str, ...], str]:
+    """Return where an origin stands: what strangers write is first, then what cannot be followed; what the value is
+    comes before what chose it, so that many of these push it out of no question."""
+    how = get_args(How).index(found.how)
+    return (found.tool not in strangers, found.kind != "unknown", how, found.tool, found.path, found.kind)
