@@ -321,6 +321,8 @@ class CallFrom:
                 found = {origins.origin_of(origin)}
             except ValueError as error:
                 raise UsageError(f"--from {path}: {error}") from None
+            if self._protocols and any(each.tool and each.tool not in self._protocols for each in found):
+                raise UsageError(f"--from {path}: no tool of --tools is called so: {origin[:80]!r}")
             steps = path.split(".")
             for number in range(1, len(steps) + 1):  # the whole has what its parts have
                 part = ".".join(steps[:number])

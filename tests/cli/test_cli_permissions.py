@@ -138,7 +138,7 @@ def test_explain_judges_a_call_by_where_its_arguments_come_from(tmp_path: Path) 
     of_part = '[[rules]]\nallow = "book"\nfrom = {message = "task"}\n'
     part = ("message.to=task", "--permissions", str(file_of(tmp_path, of_part)), "--effect", "write")
     assert atc("permissions", "explain", "book", "--from", *part).stdout.startswith("allow")
-    for wrong in ("n", "n=", "n=mail", ".=task", "n=tool:1"):
+    for wrong in ("n", "n=", "n=mail", ".=task", "n=tool:1", "n=tool:nope"):
         assert atc("permissions", "explain", "book", "--from", wrong, *file).exit_code == 2
 
 

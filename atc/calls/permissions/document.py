@@ -267,7 +267,10 @@ class _File(_Part):
                 if problem := pattern_problem(pattern):
                     raise _wrong(f"`{table}`: the pattern {pattern[:60]!r} {problem}")
         for text in self.untrusted.texts if self.untrusted is not None else ():
-            if problem := pattern_problem(text.removeprefix(SERVER)):
+            problem = pattern_problem(name := text.removeprefix(SERVER))
+            if name != name.strip() or (name == text and name.casefold().startswith(SERVER)):
+                problem = f"would fit nothing: a server is {SERVER}NAME, in small letters and without blanks"
+            if problem:
                 raise _wrong(f"`untrusted`: the pattern {text[:60]!r} {problem}")
         for name in self.approvers or ():
             if not (name.strip() == name and name.isprintable() and 0 < len(name) <= MAX_NAME):

@@ -21,6 +21,8 @@ TOOL = "tool:"
 VIA = "via "
 """Stands before a tool's origin that may choose a value, or stand in the call that gave it, and must not be in it."""
 _SELECTS = ("call", "choice")
+MAX_ORIGINS = 200
+"""Origins of one argument that rules look at: whoever wrote the program sized them."""
 _START = 50
 """Units of work that it takes to hold one origin against one pattern, besides its characters."""
 _TAKES = "takes `task`, `literal`, `author`, `unknown`, `tool:NAME` or `tool:NAME.path`, also `via tool:NAME.path`"
@@ -190,8 +192,9 @@ class CallSources:
         return dict(pairs) | {original: name for name, original in pairs}
 
     def at(self, path: str) -> Origins:
-        """Return the origins of one place."""
-        return origins_at(self.origins, path, self.protocol)
+        """Return the origins of one place: ``unknown`` where they are more than rules look at."""
+        found = origins_at(self.origins, path, self.protocol)
+        return found if len(found) <= MAX_ORIGINS else UNKNOWN
 
 
 # -- from the file -----------------------------------------------------------------------------------------------------

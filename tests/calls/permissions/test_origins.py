@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from atc._records.origins import UNKNOWN, CallOrigins, Origin, Origins
 from atc.calls.permissions import Decision, Permissions, Who
 from atc.calls.permissions.document import _RuleText
-from atc.calls.permissions.origins import origin_of
+from atc.calls.permissions.origins import MAX_ORIGINS, origin_of
 from atc.calls.permissions.strangers import Strangers
 from atc.calls.untrusted import targets_of
 from atc.errors import SettingsError
@@ -196,6 +196,15 @@ def test_a_name_with_dots_and_a_position_in_a_list_restrict_as_they_are_meant(
     assert (made.verdict == "deny") is denies
 
 
+def test_more_origins_than_rules_look_at_are_unknown(tmp_path: Path) -> None:
+    most = of(*(f"tool:web.k{number}" for number in range(MAX_ORIGINS)))
+    allowing = written(tmp_path, f'{ALLOW}from = {{to = "tool:web"}}')
+    assert decided(allowing, {"to": most}).verdict == "allow"
+    assert decided(allowing, {"to": most | of("tool:web.more")}).verdict == "ask"
+    denying = written(tmp_path, '[[rules]]\ndeny = "send"\nnot_from = {to = "tool:mail"}')
+    assert decided(denying, {"to": most | of("tool:web.more")}).verdict == "deny"
+
+
 @pytest.mark.parametrize("name", ["from", "from_"])
 def test_an_argument_may_be_named_as_its_tool_names_it_and_as_programs_do(name: str, tmp_path: Path) -> None:
     move = Protocol(name="send", effect=Effect.WRITE, parameters={"type": "object", "properties": {"from": {}}})
@@ -364,6 +373,8 @@ def test_the_file_says_which_arguments_are_targets(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("untrusted = 1", "`untrusted`: takes a pattern"),
+        ('untrusted = "MCP:crm"', "`untrusted`: the pattern 'MCP:crm' would fit nothing: a server is mcp:NAME"),
+        ('untrusted = "mcp: crm"', "`untrusted`: the pattern 'mcp: crm' would fit nothing"),
         ('untrusted = ["mcp:"]', "`untrusted`: the pattern 'mcp:' is empty"),
         ('trusted = ["crm"]', "`trusted`: 'crm' is no server by its name"),
         ('trusted = ["mcp:*"]', "`trusted`: 'mcp:*' is no server by its name"),
