@@ -6,7 +6,7 @@ restricts fits where one origin may be listed; what cannot be followed may be an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, get_args
@@ -310,7 +310,18 @@ def origin_of(text: str) -> Origin:
     raise ValueError(f"{text[:60]!r} is no origin: it {_TAKES}")
 
 
-def shown(condition: OriginCondition) -> str:
-    """Return a condition in a few words, for a listing."""
-    what = condition.path or "each target"
-    return f"{what} {'not ' if condition.forbids else ''}from {' | '.join(condition.patterns.texts)}"
+def shown(conditions: Sequence[OriginCondition], *, allows: bool) -> str:
+    """Return the conditions of a rule in a few words, for a listing, to stand behind its verdict."""
+    barred = [f"{each.path or 'a target'} may come from {_listed(each)}" for each in conditions if each.forbids]
+    needed = [
+        f"every origin of {each.path or 'each target'} is one of {_listed(each)}"
+        for each in conditions
+        if not each.forbids
+    ]
+    told = [f"if {' and '.join(needed)}"] if needed else []
+    told += [f"{'unless' if allows else 'if'} {' or '.join(barred)}"] if barred else []
+    return ", ".join(told)
+
+
+def _listed(condition: OriginCondition) -> str:
+    return ", ".join(condition.patterns.texts)
