@@ -20,7 +20,7 @@ from atc.schemas.protocol import Protocol, parameters_of
 TOOL = "tool:"
 VIA = "via "
 """Stands before a tool's origin that may choose a value, or stand in the call that gave it, and must not be in it."""
-_SELECTS = ("call", "choice")
+SELECTS = ("call", "choice")
 MAX_ORIGINS = 200
 """Origins of one argument that rules look at: whoever wrote the program sized them."""
 _START = 50
@@ -48,7 +48,7 @@ class ToolPattern:
     def surely_fits(self, origin: Origin, protocol: Protocol | None) -> bool:
         """Return whether an origin surely is in there."""
         named = self.tools.fit(origin.tool) if protocol is None else surely_names(self.tools, protocol)
-        if not named or len(origin.path) < len(self.path) or (self.via and origin.how not in _SELECTS):
+        if not named or len(origin.path) < len(self.path) or (self.via and origin.how not in SELECTS):
             return False
         return all(step.fit(key) for step, key in zip(self.path, origin.path, strict=False))
 
@@ -145,7 +145,7 @@ def unknown_tool(name: str) -> None:
 def needs_listing(origin: Origin) -> bool:
     """Return whether a rule that allows has to list an origin. The user's words, and text that was written before any
     value was seen, choose and call without that: no stranger did."""
-    return not (origin.kind in ("task", "literal") and origin.how in _SELECTS)
+    return not (origin.kind in ("task", "literal") and origin.how in SELECTS)
 
 
 @dataclass(frozen=True)
