@@ -374,7 +374,7 @@ class Approving:
         if verdict == "denied" and request.of_strangers and approval.approve == "always":
             raise _not_approved(_not_asked(request))
         if verdict == "denied":
-            raise _not_approved("calls with effects are not approved in this run")
+            raise _not_approved(_not_in_this_run(request))
         if verdict == "warned":
             unresolved = "; ".join(warnings)[:MAX_ERROR]
             raise CallRefused(f"it depends on what the check warned about: {unresolved}", status="warned")
@@ -416,6 +416,8 @@ class Approving:
                 raise _not_approved("the user could not be asked to approve this call") from error
             if answer is not True:
                 said = answer if isinstance(answer, Refusal) else None
+                if judgement is None and said is NOBODY and request.of_strangers:
+                    said = Refusal(_not_asked(request))
                 attempt.refused_by = "nobody"
                 if judgement is not None and judgement.denied is not None:
                     attempt.refused_by = "rule"
@@ -482,7 +484,8 @@ def _untrusted(attempt: Attempt, strangers: frozenset[str], policy: Policy | Non
 def _not_asked(request: ApprovalRequest) -> str:
     """Say why a call is not made unasked that strangers' text may have had a say in, and what would allow it."""
     from atc.calls.permissions.facts import Who
-    from atc.calls.permissions.permissions import Permissions, suspicion, to_allow
+    from atc.calls.permissions.permissions import Permissions, suspicion, to_allow_suspect
+    from atc.wording.origins import ONE_YES
 
     rules = Permissions.default()
     assert request.protocol is not None
@@ -493,8 +496,20 @@ def _not_asked(request: ApprovalRequest) -> str:
         request.origins,
         untrusted=request.untrusted,
         author_saw=request.author_saw,
+        protocol_of=request.protocol_of,
     )
-    return f"{suspicion(request, decision)}, and nobody could be asked about that{to_allow(decision, rules)}"
+    why = f"{suspicion(request, decision)}, and nobody could be asked about that ({ONE_YES})"
+    return f"{why}{to_allow_suspect(request, decision, rules)}"
+
+
+def _not_in_this_run(request: ApprovalRequest) -> str:
+    """Say that no call with effects is made, and what a yes to all of them would not cover."""
+    told = "calls with effects are not approved in this run"
+    if not request.of_strangers or (flow := request.data_flow) is None:
+        return told
+    from atc.wording import origins
+
+    return f"{origins.suspicion(flow)}; {told} ({origins.ONE_YES})"
 
 
 def _not_approved(message: str) -> CallRefused:

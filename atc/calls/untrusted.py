@@ -36,6 +36,7 @@ _TO = "to"
 _SENDING = frozenset("send sent reply forward transfer move copy ship deliver share assign pay post".split())
 """Words before a last ``to``: ``send_to`` is a target, and ``date_to`` is none."""
 _FORMATS = frozenset("email idn-email uri uri-reference iri iri-reference hostname idn-hostname ipv4 ipv6".split())
+_COMBINING = frozenset({"anyOf", "oneOf", "allOf", "$ref"})
 MAX_STEPS, MAX_DEPTH, MAX_KEY = 2_000, 12, 200
 """Places of a call that are looked at, how deep they lie, and characters of a name; an argument with more is a target
 as a whole, and so is each that comes after it: whoever wrote a response may have sized them."""
@@ -122,6 +123,32 @@ def _walked(protocol: Protocol, arguments: Mapping[str, Any], targets: Targets) 
     for name, value in arguments.items():
         walk.through(name, value, properties.get(name, properties.get(originals.get(name, name), {})))
     return walk
+
+
+def declared_paths(protocol: Protocol) -> tuple[frozenset[str], bool]:
+    """Return the paths of all places in a call that the schema of a tool names, by both names of each argument.
+
+    Returns:
+        Also whether there may be more: some value may be an object of any keys, or there is too much to look at.
+    """
+    root = protocol.parameters
+    given = {name: name for name in _properties(root, root)}
+    given |= {each.name: each.original for each in parameters_of(protocol)}
+    found: set[str] = set()
+    properties, is_open = _properties(root, root), False
+    left = [(name, properties.get(original, {}), 0) for name, original in given.items()]
+    while left and len(found) < MAX_STEPS:
+        path, schema, depth = left.pop()
+        found.add(path)
+        below = _properties(schema, root)
+        types = [each.get("type") for each in _alternatives(schema, root) if not each.keys() & _COMBINING]
+        is_open |= depth > MAX_DEPTH or (not below and any(_may_be_object(each) for each in types))
+        left += [(f"{path}.{key}", value, depth + 1) for key, value in below.items() if depth <= MAX_DEPTH]
+    return frozenset(found), is_open or bool(left)
+
+
+def _may_be_object(type_: Any) -> bool:
+    return type_ is None or "object" in (type_ if isinstance(type_, list) else [type_])
 
 
 def origins_at(origins: CallOrigins, path: str, protocol: Protocol) -> Origins:

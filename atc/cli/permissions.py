@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -22,22 +22,27 @@ from atc.calls.permissions import Decision, Permissions, Rule, Who, origins
 from atc.calls.permissions.agent_permissions import permissions_file, permissions_named, user_path
 from atc.calls.permissions.audit import AuditRecord, Verdict, read_audit
 from atc.calls.permissions.conditions import shown
-from atc.calls.permissions.lines import quoted
-from atc.calls.permissions.patterns import may_name, surely_names
+from atc.calls.permissions.lines import allowing_from, quoted
+from atc.calls.permissions.patterns import Patterns, may_name, patterns_of, surely_names
 from atc.calls.permissions.permissions import decided_by
-from atc.calls.permissions.strangers import SERVER, is_server
-from atc.calls.untrusted import untrusted_arguments
+from atc.calls.permissions.strangers import SERVER, Strangers, is_server
+from atc.calls.untrusted import declared_paths, declared_targets, targets_of, untrusted_arguments
 from atc.cli import options
 from atc.cli.console import DENIED, clean, err, guarded, out, print_json, print_table, short
 from atc.errors import UsageError
 from atc.result import Effect
-from atc.schemas.protocol import Protocol
+from atc.schemas.protocol import Protocol, parameters_of
 from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset
 from atc.wording.origins import careful
 from atc.wording.sketches import known_tool
 
 app = typer.Typer(help="See which calls are made unasked, which need a yes, and which are denied.")
+
+_NAMED = 3
+"""Tools that a remark names."""
+UNTRUSTED = "untrusted tools"
+AFTER_UNTRUSTED = 'after_untrusted = "allow"'
 
 File = Annotated[Path | None, typer.Argument(help="The permissions file; by default the one that `atc run` takes.")]
 Principal = Annotated[str, typer.Option(help="Who calls: `local` (you, and clients over pipes), or a token's owner.")]
@@ -79,6 +84,7 @@ def check(
     rows = [_row(permissions, who, tool) for tool in permissions.graded(opened).values()]
     unused = _unused(permissions, opened) if opened else []
     named_in_vain = list(_named_in_vain(permissions, opened)) if opened else []
+    arguments_in_vain = list(_arguments_in_vain(permissions, opened)) if opened else []
     if as_json:
         rules = [
             {"rule": rule.number, "verdict": rule.verdict, "tools": rule.tools.texts} for rule in permissions.rules
@@ -86,28 +92,36 @@ def check(
         about: dict[str, Any] = {"file": permissions.path, "read_only": permissions.read_only, "rules": rules}
         about["approvers"] = [*permissions.approvers.keys]
         about |= {"untrusted": permissions.strangers.untrusted, "after_untrusted": permissions.strangers.after}
-        print_json({**about, "tools": rows, "rules_that_fit_no_tool": unused, "named_in_vain": named_in_vain})
+        about |= {"tools": rows, "rules_that_fit_no_tool": unused, "named_in_vain": named_in_vain}
+        print_json(about | {"arguments_in_vain": arguments_in_vain})
         return
     mode = ", read-only" if permissions.read_only else ""
     out.print(
         f"{clean(permissions.path or 'no file: the defaults')}: {len(permissions.rules)} rules{mode}", markup=False
     )
+    if permissions.strangers.after == "allow":
+        out.print(f"{AFTER_UNTRUSTED}: a program may write unasked after its model saw text of strangers", markup=False)
     if permissions.approvers:
         names = ", ".join(map(visible, permissions.approvers.keys))
         out.print(f"calls that need a yes wait for one of the approvers: {names}", markup=False)
     if rows:
         more = {"sent_again": "sent again?", "untrusted": "untrusted by"}
         more = {key: title for key, title in more.items() if any(row[key] for row in rows)}
+        more |= {"targets": "targets"} if permissions.needs_origins or "untrusted" in more else {}
         table = Table("tool", "effect", "unasked?", "by", "but", *more.values(), box=None, header_style="bold")
         for row in rows:
             cells = [row["tool"], row["effect"], row["verdict"], row["by"], "; ".join(row["but"])]
-            cells += [row[key] for key in more]
+            cells += [_targets(row) if key == "targets" else row[key] for key in more]
             table.add_row(*(Text(visible(cell)) for cell in cells))
         print_table(table)
     for number in unused:
         out.print(f"rule {number} fits none of these tools", markup=False)
     for what in named_in_vain:
         out.print(f"{clean(what)} names none of these tools", markup=False)
+    for vain in arguments_in_vain:
+        names = vain["tools"]
+        of = ", ".join(names) if len(names) <= _NAMED else f"any of {len(names)} tools"
+        out.print(f"{clean(vain['at'])}: {clean(vain['argument'])} is no argument of {clean(of)}", markup=False)
 
 
 @app.command()
@@ -136,8 +150,9 @@ def explain(
     who, call = Who(principal, client), CallFrom(loaded, protocol, _arguments(arguments or []), origin or [], known)
     decision = call.decision(who)
     depends = [] if origin else call.depends(who)
+    line = call.line(who, decision)
     if as_json:
-        print_json(_explained(decision, call.untrusted, depends))
+        print_json(_explained(decision, line, call, depends))
     else:
         out.print(f"{decision.asks}: {_why(decision)}, effect {decision.effect.value}{_waits(decision)}", markup=False)
         for path in call.untrusted:
@@ -145,8 +160,12 @@ def explain(
         if depends:
             what = clean(", ".join(depends))
             out.print(f"it depends on where its arguments come from ({what}): say that with --from", markup=False)
-        if decision.line:
-            out.print(f"this would allow it unasked:\n{clean(decision.line)}", markup=False)
+        for path in call.unsaid:
+            out.print(f"`{clean(path)}` is unknown: add `--from {clean(path)}=…`", markup=False)
+        if line:
+            which = "what is known of it" if call.unsaid else "it"
+            unless = ", as long as no target comes from an untrusted tool" if UNTRUSTED in depends else ""
+            out.print(f"this would allow {which} unasked{unless}:\n{clean(line)}", markup=False)
     if decision.verdict == "deny":
         raise typer.Exit(DENIED)
 
@@ -224,7 +243,13 @@ def _row(permissions: Permissions, who: Who, tool: Tool) -> dict[str, Any]:
         "but": [_but(rule) for rule in permissions.conditional(who, protocol) if _matters(rule, decision)],
         "sent_again": _sent_again(tool),
         "untrusted": permissions.strangers.marks(protocol),
+        "targets": [] if decision.effect is Effect.READ else declared_targets(protocol, permissions.targets(protocol)),
     }
+
+
+def _targets(row: dict[str, Any]) -> str:
+    """Return the targets of a write as a cell; where none is named, all of its arguments are."""
+    return "" if row["effect"] == Effect.READ.value else ", ".join(row["targets"]) or "all arguments"
 
 
 def _sent_again(tool: Tool) -> str:
@@ -248,8 +273,9 @@ def _matters(rule: Rule, decision: Decision) -> bool:
 
 def _but(rule: Rule) -> str:
     verdict = f"{rule.verdict}, waits" if rule.waits else rule.verdict
-    conditions = [*map(shown, rule.conditions), *map(origins.shown, rule.origins)]
-    return f"rule {rule.number}: {verdict} where {' and '.join(conditions)}"
+    where = f" where {' and '.join(map(shown, rule.conditions))}" if rule.conditions else ""
+    told = origins.shown(rule.origins, allows=rule.verdict == "allow") if rule.origins else ""
+    return f"rule {rule.number}: {verdict}{where}{' and ' * bool(where and told) or ' '}{told}".rstrip()
 
 
 def _unused(permissions: Permissions, tools: Toolset) -> list[int]:
@@ -276,6 +302,40 @@ def _named_in_vain(permissions: Permissions, tools: Toolset) -> Iterator[str]:
                 yield f"rule {rule.number}: {origins.TOOL}{pattern.tools.texts[0]}"
 
 
+def _arguments_in_vain(permissions: Permissions, tools: Toolset) -> Iterator[dict[str, Any]]:
+    """Yield what names no argument of any tool that it may speak of: ``targets`` of both forms, and origins in rules.
+
+    A tool that may be given more than its schema names says nothing of that.
+    """
+    protocols = tools.protocols
+    said = [("targets", text, protocols) for text in _texts(permissions.strangers.targets)]
+    for table in permissions.tools:
+        own = [each for each in protocols if surely_names(table.tools, each)]
+        said += [(f"[tools.{table.tools.texts[0]}] targets", text, own) for text in _texts(table.targets)]
+    for at, text, of in said:
+        only = Strangers().targets_of(patterns_of([text]))
+        if _is_in_vain(of, only.only):
+            yield _vain(at, text, of)
+    for rule in permissions.rules:
+        own = [each for each in protocols if may_name(rule.tools, each)]
+        for path in dict.fromkeys(each.path for each in rule.origins if each.path):
+            if _is_in_vain(own, path.__eq__):
+                yield _vain(f"rule {rule.number}", path, own)
+
+
+def _is_in_vain(protocols: Sequence[Protocol], names: Callable[[str], bool] | None) -> bool:
+    known = [declared_paths(each) for each in protocols]
+    return bool(known) and not any(is_open or any(map(names or bool, paths)) for paths, is_open in known)
+
+
+def _vain(at: str, argument: str, protocols: Sequence[Protocol]) -> dict[str, Any]:
+    return {"at": at, "argument": argument, "tools": [each.name for each in protocols]}
+
+
+def _texts(patterns: Patterns | None) -> tuple[str, ...]:
+    return () if patterns is None else patterns.texts
+
+
 def _why(decision: Decision) -> str:
     return decided_by(decision).replace("_", "-")
 
@@ -284,15 +344,16 @@ def _waits(decision: Decision) -> str:
     return ", and it waits for a yes (`atc approvals`)" if decision.parks else ""
 
 
-def _explained(decision: Decision, untrusted: Sequence[str], depends: list[str]) -> dict[str, Any]:
+def _explained(decision: Decision, line: str, call: CallFrom, depends: list[str]) -> dict[str, Any]:
     rule = decision.rule.number if decision.rule is not None else None
     told: dict[str, Any] = {"verdict": decision.asks, "why": decision.why, "rule": rule, "waits": decision.parks}
     return {
         **told,
-        "untrusted": untrusted,
+        "untrusted": call.untrusted,
+        "unsaid": call.unsaid,
         "depends_on_origins": depends,
         "effect": decision.effect.value,
-        "line": decision.line,
+        "line": line,
     }
 
 
@@ -313,6 +374,7 @@ class CallFrom:
         self._permissions, self._protocol, self._arguments = permissions, protocol, arguments
         self._protocols = {name: tool.protocol for name, tool in tools.items()}
         self._origins: dict[str, Origins] = {}
+        self._said: dict[str, Origins] = {}
         for text in said:
             path, sign, origin = text.partition("=")
             if not (sign and all(path.split("."))):
@@ -321,9 +383,12 @@ class CallFrom:
                 found = {origins.origin_of(origin)}
             except ValueError as error:
                 raise UsageError(f"--from {path}: {error}") from None
-            if self._protocols and any(each.tool and each.tool not in self._protocols for each in found):
-                raise UsageError(f"--from {path}: no tool of --tools is called so: {origin[:80]!r}")
+            for each in found if self._protocols else ():
+                if each.tool and each.tool not in self._protocols:
+                    raise UsageError(f"--from {path}: there is no tool {each.tool[:80]} among those of --tools")
             steps = path.split(".")
+            self._check(steps[0])
+            self._said[path] = self._said.get(path, frozenset()) | found
             for number in range(1, len(steps) + 1):  # the whole has what its parts have
                 part = ".".join(steps[:number])
                 self._origins[part] = self._origins.get(part, frozenset()) | found
@@ -341,12 +406,36 @@ class CallFrom:
             protocol_of=self._protocols.get,
         )
 
+    @property
+    def unsaid(self) -> tuple[str, ...]:
+        """Return the targets whose origin nobody said, where some are said: they are unknown."""
+        if not self._said:
+            return ()
+        targets = targets_of(self._protocol, self._arguments, self._permissions.targets(self._protocol))
+        return tuple(path for path in targets if path.partition(".")[0] not in self._origins)
+
+    def line(self, who: Who, decision: Decision) -> str:
+        """Return the lines that would have the call made unasked, and no other one: of what is said of it alone."""
+        if decision.asks != "ask" or not self._said or (decision.rule is not None and decision.rule.verdict == "ask"):
+            return decision.line
+        known = {path: of for path, of in self._said.items() if any(map(origins.needs_listing, of))}
+        return allowing_from(self._protocol.name, who.principal, known)
+
+    def _check(self, name: str) -> None:
+        """Raise an error for an argument that a tool does not have."""
+        if not self._protocols:  # nobody knows its arguments
+            return
+        names = [name for each in parameters_of(self._protocol) for name in dict.fromkeys((each.name, each.original))]
+        if name not in names and name not in self._arguments:
+            has = f"it has {', '.join(names)}" if names else "it has none"
+            raise UsageError(f"--from {name[:80]}: {self._protocol.name} has no such argument: {has}")
+
     def depends(self, who: Who) -> list[str]:
         """Return what makes it depend on where the arguments come from: rules, and untrusted tools."""
         rules = [each.number for each in self._permissions.conditional(who, self._protocol) if each.origins]
         told = [f"rule {number}" for number in rules]
         writes = self._permissions.effect(self._protocol) is not Effect.READ
-        return [*told, "untrusted tools"] if writes and self._some_are_untrusted else told
+        return [*told, UNTRUSTED] if writes and self._some_are_untrusted else told
 
     @property
     def _some_are_untrusted(self) -> bool:

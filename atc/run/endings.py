@@ -39,8 +39,10 @@ _NOT_PLANNED = (
 )
 _OF_STRANGERS = (
     "This call was not done. No yes to all calls covers it: a person may approve it (at a terminal, on a page, or "
-    "while the run waits), or a rule of the permissions file that lists where its arguments came from."
+    "while the run waits), or {}."
 )
+_A_RULE = "a rule of the permissions file that lists where its arguments came from"
+_AFTER = '`after_untrusted = "allow"` of the permissions file, which opens every write of such programs'
 _ENDED = " The program ended there: what it would have done after that was not tried."
 _ADVICE: dict[Cause, str] = {
     "credential": "Give the service a credential that it accepts, then run again.",
@@ -71,7 +73,8 @@ def advised(fault: Fault, calls: Iterable[Call], tools: Mapping[str, Tool], erro
         hint = _OWN if is_own and by not in ("user", "rule") else _DENIED[by or "nobody"]
         flow = None if refused is None else refused.data_flow
         if by == "nobody" and flow is not None and flow.is_of_strangers:
-            hint = _OF_STRANGERS
+            ways = [way for way, is_so in ((_AFTER, flow.author_saw), (_A_RULE, flow.untrusted)) if is_so]
+            hint = _OF_STRANGERS.format(" with ".join(ways))
         if by in ("user", "rule") and error is not None and error.call == fault.call:
             hint += _ENDED
         return fault.model_copy(update={"hint": hint, "origins": ()})  # where arguments came from explains no refusal

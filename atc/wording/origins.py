@@ -14,6 +14,8 @@ from atc._records.records import DataFlow, Feed, How, Origin, PlannedCall
 from atc.wording.abridged import abridged
 from atc.wording.parts import ALONE, SHOWN_OF_PART
 
+ONE_YES = "`atc resume RUN` at a terminal asks about it, and a function for `approve` is asked"
+"""Says how somebody can say yes to one call that nobody could be asked about."""
 _NAMED = 3
 """Origins of one kind that are named."""
 _MOST = 10
@@ -108,6 +110,15 @@ def suspicion(flow: DataFlow) -> str:
     if (left := len(flow.untrusted) - _SAID) > 0:
         told.append(f"{left:,} more arguments that strangers may have chosen")
     return "; ".join(told + ([author_saw(flow.author_saw)] if flow.author_saw else []))
+
+
+def not_followed(names: Sequence[str]) -> str:
+    """Say of arguments whose origins nobody knows that no rule can list them, and what to do."""
+    what = _listed(list(map(_argument, names)), "arguments")
+    return (
+        f"where {what} came from could not be followed, so no rule can list it: say yes to this call, or write the "
+        "value in the task"
+    )
 
 
 def add_origins(

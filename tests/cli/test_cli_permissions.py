@@ -99,7 +99,7 @@ def test_explain_says_which_rule_decides(arguments: list[str], code: int, said: 
 def test_explain_without_tools_goes_by_the_name_and_the_effect() -> None:
     ran = atc("permissions", "explain", "look", "--effect", "read", "--json")
     told = {"verdict": "allow", "why": "default", "rule": None, "waits": False, "effect": "read", "line": ""}
-    assert json.loads(ran.stdout) == told | {"untrusted": [], "depends_on_origins": []}
+    assert json.loads(ran.stdout) == told | {"untrusted": [], "unsaid": [], "depends_on_origins": []}
     assert atc("permissions", "explain", "no tool").exit_code == 2
 
 
@@ -161,12 +161,86 @@ def test_check_says_which_tools_are_untrusted_by_what_and_which_names_name_nothi
     assert "untrusted by" in ran.stdout
     told = json.loads(atc("permissions", "check", str(file), "--tools", "tools.py", "--json").stdout)
     marks = {row["tool"]: row["untrusted"] for row in told["tools"]}
-    assert told["tools"][1]["but"] == ["rule 1: allow where each target from task | tool:gone.x"]
+    assert told["tools"][1]["but"] == ["rule 1: allow if every origin of each target is one of task, tool:gone.x"]
     assert marks == {"double": "dou*", "book": "", "evil": "", "slow": ""}
     assert (told["untrusted"], told["after_untrusted"]) == (["dou*", "web_*", "mcp:notes"], "ask")
     in_vain = ["untrusted: web_*", "untrusted: mcp:notes", "trusted: mcp:crm", "rule 1: tool:gone"]
     assert told["named_in_vain"] == in_vain
     assert all(f"{each} names none of these tools" in ran.stdout for each in in_vain)
+
+
+PAY = '''
+from atc import tool
+
+@tool(effect="read", untrusted=True)
+def read_mail() -> dict[str, str]:
+    """The newest mail."""
+    return {}
+
+@tool(effect="write")
+def send_money(to: str, amount: int, text: str = "") -> str:
+    """Send money."""
+    return ""
+
+@tool(effect="write")
+def post_note(room: str, text: str) -> str:
+    """Post a note."""
+    return ""
+'''
+
+
+def test_check_shows_the_targets_and_says_which_argument_no_tool_has(tmp_path: Path) -> None:
+    (tmp_path / "pay.py").write_text(PAY)
+    text = (
+        'targets = ["whom", "text"]\nafter_untrusted = "allow"\n[tools.send_money]\ntargets = ["ammount", "to"]\n'
+        '[[rules]]\nallow = "send_*"\nfrom = {too = "task"}\nnot_from = "tool:read_mail"\n'
+        '[[rules]]\ndeny = "post_*"\nnot_from = "tool:read_mail"\narguments = {text = "a*"}\n'
+    )
+    given = ("permissions", "check", str(file_of(tmp_path, text)), "--tools", "pay.py")
+    told = json.loads(atc(*given, "--json").stdout)
+    assert [row["targets"] for row in told["tools"]] == [[], ["to"], []]
+    said = [(each["at"], each["argument"]) for each in told["arguments_in_vain"]]
+    assert said == [("targets", "whom"), ("[tools.send_money] targets", "ammount"), ("rule 1", "too")]
+    (allows,), (denies,) = told["tools"][1]["but"], told["tools"][2]["but"]
+    assert allows == "rule 1: allow if every origin of too is one of task, unless a target may come from tool:read_mail"
+    assert denies.startswith("rule 2: deny where text")
+    assert denies.endswith(" and if a target may come from tool:read_mail")
+    shown = atc(*given).stdout
+    assert "rule 1: too is no argument of send_money\n" in shown
+    assert "all arguments" in shown
+    assert "targets: whom is no argument of read_mail, send_money, post_note" in shown
+    assert 'after_untrusted = "allow": ' in shown
+    file_of(tmp_path, "")
+    assert "after_untrusted" not in atc(*given).stdout
+
+
+def test_a_tool_that_takes_any_key_is_not_said_to_lack_one(tmp_path: Path) -> None:
+    (tmp_path / "pay.py").write_text(PAY.replace("room: str", "room: dict"))
+    given = ("permissions", "check", str(file_of(tmp_path, 'targets = "whom"')), "--tools", "pay.py", "--json")
+    assert json.loads(atc(*given).stdout)["arguments_in_vain"] == []
+
+
+def test_explain_proposes_what_is_known_and_says_what_is_not(tmp_path: Path) -> None:
+    (tmp_path / "pay.py").write_text(PAY)
+
+    def explained(*more: str, rules: str = "") -> str:
+        file = file_of(tmp_path, rules)
+        given = ("permissions", "explain", "send_money", "to=x", "amount=3", *more, "--tools", "pay.py")
+        ran = atc(*given, "--permissions", str(file))
+        assert ran.exit_code == (0 if ran.stdout else 2)
+        return ran.stdout or " ".join(ran.stderr.split())
+
+    assert "unasked, as long as no target comes from an untrusted tool:" in explained()
+    known = explained("--from", "to=tool:read_mail.iban")
+    assert "`amount` is unknown: add `--from amount=…`" in known
+    assert 'unasked:\n[[rules]]\nallow = "send_money"\nfrom = { to = ["tool:read_mail.iban"] }' in known
+    both = ("--from", "to=tool:read_mail.iban", "--from", "amount=author")
+    line = explained(*both).partition("unasked:\n")[2]
+    assert 'amount = ["author"]' in line
+    assert explained(*both, rules=line).startswith("allow: rule 1")
+    assert explained("--from", "to=tool:read_mail", "--from", "amount=author", rules=line).startswith("ask")
+    assert "there is no tool raed_mail" in explained("--from", "to=tool:raed_mail")
+    assert "send_money has no such argument: it has to, amount, text" in explained("--from", "iban=task")
 
 
 def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

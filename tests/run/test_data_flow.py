@@ -342,3 +342,31 @@ def test_to_name_a_target_in_the_file_opens_no_other_argument(tmp_path: Path) ->
         with Agent([read_mail, post_note], model=FakeModel([program]), **given) as agent:
             assert agent.run("Note it at ticket 7").status == status
     assert made == ["Pay DE99"]
+
+
+@pytest.mark.parametrize(
+    ("program", "opens"),
+    [
+        (FLOWS, "whoever writes what read_mail answers chooses `to`"),
+        (THROUGH_A_CALL, "whoever writes what read_mail answers chooses which answer of get_contact `to` is of"),
+    ],
+)
+def test_a_refusal_names_the_one_yes_before_the_rule_and_what_the_rule_opens(
+    bank: Bank, program: str, opens: str
+) -> None:
+    result = bank.run(program, approve="always")
+    (call,) = [call for call in result.calls if call.tool == "send_money"]
+    assert call.error is not None
+    one, rule = call.error.index("`atc resume RUN`"), call.error.index("[[rules]]")
+    assert one < call.error.index("Agent(permissions=") < rule
+    assert call.error.endswith(f"# with this, {opens}")
+    assert result.fault is not None
+    assert result.fault.hint.endswith("or a rule of the permissions file that lists where its arguments came from.")
+
+
+def test_where_no_call_is_approved_a_refusal_says_whose_text_it_is(bank: Bank) -> None:
+    result = bank.run(FLOWS, approve=None)
+    (call,) = [call for call in result.calls if call.tool == "send_money"]
+    assert call.error is not None
+    assert call.error.startswith("to ← read_mail.iban (strangers write that)")
+    assert "[[rules]]" not in call.error

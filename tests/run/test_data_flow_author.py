@@ -45,6 +45,13 @@ def test_the_question_says_what_its_author_had_seen(bank: Bank, saw: str) -> Non
     assert [request.author_saw for request in bank.asked] == [("read_mail",)]
 
 
+def test_the_refusal_names_what_lifts_it_and_no_rule_that_would_not(bank: Bank) -> None:
+    result = two(bank, LOOKS, CLEAN)
+    assert result.fault is not None
+    assert 'or `after_untrusted = "allow"` of the permissions file' in result.fault.hint
+    assert "lists where" not in result.fault.hint
+
+
 @pytest.mark.parametrize("saw", SAW)
 def test_a_file_may_lift_it(bank: Bank, saw: str) -> None:
     lifted = bank.rules('after_untrusted = "allow"\n[[rules]]\nallow = "send_money"\n')

@@ -162,7 +162,7 @@ class _Chosen:
 
             alone = not (request.instead_of or request.is_repeat)
             return Refusal(oddity(request), "warned" if alone else "denied", by_user=True)
-        return Refusal("nobody could be asked to approve this call")
+        return _nobody(request)
 
     async def ask(self, request: ApprovalRequest) -> Verdicts:
         """Ask as the choice says."""
@@ -170,4 +170,15 @@ class _Chosen:
         if choice == "park":  # writes wait before they come here
             return Refusal("it needs a yes, and a read does not wait for one")
         answer = choice(request) if callable(choice) else approvals.ask_at_terminal(request)
-        return await answer if inspect.isawaitable(answer) else answer
+        said = await answer if inspect.isawaitable(answer) else answer
+        return _nobody(request) if said is approvals.NOBODY and request.of_strangers else said
+
+
+def _nobody(request: ApprovalRequest) -> Refusal:
+    """Return the refusal where nobody could be asked; of a call that no rule should allow lightly, who can say yes."""
+    told = "nobody could be asked to approve this call"
+    if not request.of_strangers:
+        return Refusal(told)
+    from atc.wording.origins import ONE_YES
+
+    return Refusal(f"{told} ({ONE_YES})")

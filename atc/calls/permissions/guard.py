@@ -18,7 +18,15 @@ from typing import Protocol as Interface
 from atc.calls.approval import Approval, ApprovalRequest, EarlierWrites, Parked, Refusal, Verdicts
 from atc.calls.permissions.audit import AuditLog, Verdict
 from atc.calls.permissions.facts import Caller, Caps, Decision
-from atc.calls.permissions.permissions import Permissions, decided_by, oddity, refusal, suspicion, to_allow
+from atc.calls.permissions.permissions import (
+    Permissions,
+    decided_by,
+    oddity,
+    refusal,
+    suspicion,
+    to_allow,
+    to_allow_suspect,
+)
 from atc.calls.permissions.tool_tables import settle_of
 from atc.calls.untrusted import Targets
 from atc.errors import AtcError, UsageError
@@ -298,8 +306,8 @@ class Guard:
         if request.is_repeat or request.instead_of:  # a line would allow the call by itself, and not this one
             return replace(answer, reason=f"{oddity(request)}; {answer.reason}")
         if decision.suspect:
-            reason = f"{suspicion(request, decision)}; {answer.reason}{to_allow(decision, self.permissions)}"
-            return replace(answer, reason=reason)
+            reason = f"{suspicion(request, decision)}; {answer.reason}"
+            return replace(answer, reason=f"{reason}{to_allow_suspect(request, decision, self.permissions)}")
         if decision.verdict == "allow":  # by a rule, but it is an odd call: no line would change that
             reason = f"{oddity(request)}; {answer.reason}"
             return replace(answer, reason=reason, status="warned" if request.warnings else "denied")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from atc._host.invisible import is_invisible
 from atc._records.origins import Origin, Origins
 from atc.calls.permissions.facts import EVERYONE, LOCAL
-from atc.calls.permissions.origins import TOOL, VIA, needs_listing
+from atc.calls.permissions.origins import SELECTS, TOOL, VIA, needs_listing
 from atc.calls.permissions.patterns import literal, pattern_problem
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def allowing(tool: str, principal: str) -> str:
     return f"[[rules]]\nallow = {quoted(tool)}{bound}"
 
 
-def allowing_from(tool: str, principal: str, found: Mapping[str, Origins]) -> str:
+def allowing_from(
+    tool: str, principal: str, found: Mapping[str, Origins], is_untrusted: Callable[[str], bool] = bool
+) -> str:
     """Return the rule that allows a principal's calls of a tool whose arguments come from where they came from, as
     TOML; empty where no rule can: what cannot be followed is never allowed.
 
@@ -39,6 +41,7 @@ def allowing_from(tool: str, principal: str, found: Mapping[str, Origins]) -> st
         tool: its name.
         principal: who calls.
         found: the origins of its targets, by their paths.
+        is_untrusted: returns whether strangers write what a tool answers; they are named beside the rule.
     """
     rule = allowing(tool, principal)
     listed: dict[str, list[str]] = {}
@@ -51,18 +54,29 @@ def allowing_from(tool: str, principal: str, found: Mapping[str, Origins]) -> st
     if not 0 < len(listed) <= MAX_ORIGINS:
         return ""
     table = ", ".join(f"{_key(path)} = [{', '.join(map(quoted, texts))}]" for path, texts in listed.items())
-    tools = {text.removeprefix(VIA) for texts in listed.values() for text in texts}
-    strangers = sorted(text for text in tools if text.startswith(TOOL))
-    opens = f"what {', '.join(strangers)} answers may choose `{'`, `'.join(listed)}`"
-    opened = f"  # it opens: {opens}" if strangers else ""
+    opened = "; ".join(_opened(path, found[path], is_untrusted) for path in listed).strip("; ")
+    opened = f"  # with this, {opened}" if opened else ""
     return f"{rule}\nfrom = {{ {table} }}{quoted(opened)[1:-1]}"
+
+
+def _opened(path: str, origins: Origins, is_untrusted: Callable[[str], bool]) -> str:
+    """Return what strangers can do to an argument whose origins are listed; empty where none of them is theirs."""
+    tools = [each for each in origins if each.kind == "tool"]
+    theirs = [each for each in tools if is_untrusted(each.tool)]
+    in_it = {each.tool for each in theirs if each.how not in SELECTS}
+    chose = {each.tool for each in theirs} - in_it
+    of = sorted({each.tool for each in tools if each.how == "value"} - in_it)
+    which = f"which answer of {', '.join(of)} `{path}` is of" if of else f"between the values that `{path}` may have"
+    told = [f"whoever writes what {', '.join(sorted(in_it))} answers chooses `{path}`"] if in_it else []
+    told += [f"whoever writes what {', '.join(sorted(chose))} answers chooses {which}"] if chose else []
+    return "; ".join(told)
 
 
 def _text(origin: Origin) -> str:
     """Return the pattern of one origin and of what is below it; empty where none can be allowed."""
     if origin.kind != "tool":
         return "" if origin.kind == "unknown" else origin.kind
-    via = VIA if origin.how in ("call", "choice") else ""
+    via = VIA if origin.how in SELECTS else ""
     steps = (literal(key).replace(".", "?") for key in origin.path if all(origin.path))
     return via + ".".join((f"{TOOL}{literal(origin.tool)}", *steps))
 

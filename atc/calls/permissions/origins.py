@@ -6,7 +6,7 @@ restricts fits where one origin may be listed; what cannot be followed may be an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, get_args
@@ -20,7 +20,7 @@ from atc.schemas.protocol import Protocol, parameters_of
 TOOL = "tool:"
 VIA = "via "
 """Stands before a tool's origin that may choose a value, or stand in the call that gave it, and must not be in it."""
-_SELECTS = ("call", "choice")
+SELECTS = ("call", "choice")
 MAX_ORIGINS = 200
 """Origins of one argument that rules look at: whoever wrote the program sized them."""
 _START = 50
@@ -48,7 +48,7 @@ class ToolPattern:
     def surely_fits(self, origin: Origin, protocol: Protocol | None) -> bool:
         """Return whether an origin surely is in there."""
         named = self.tools.fit(origin.tool) if protocol is None else surely_names(self.tools, protocol)
-        if not named or len(origin.path) < len(self.path) or (self.via and origin.how not in _SELECTS):
+        if not named or len(origin.path) < len(self.path) or (self.via and origin.how not in SELECTS):
             return False
         return all(step.fit(key) for step, key in zip(self.path, origin.path, strict=False))
 
@@ -145,7 +145,7 @@ def unknown_tool(name: str) -> None:
 def needs_listing(origin: Origin) -> bool:
     """Return whether a rule that allows has to list an origin. The user's words, and text that was written before any
     value was seen, choose and call without that: no stranger did."""
-    return not (origin.kind in ("task", "literal") and origin.how in _SELECTS)
+    return not (origin.kind in ("task", "literal") and origin.how in SELECTS)
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,18 @@ def origin_of(text: str) -> Origin:
     raise ValueError(f"{text[:60]!r} is no origin: it {_TAKES}")
 
 
-def shown(condition: OriginCondition) -> str:
-    """Return a condition in a few words, for a listing."""
-    what = condition.path or "each target"
-    return f"{what} {'not ' if condition.forbids else ''}from {' | '.join(condition.patterns.texts)}"
+def shown(conditions: Sequence[OriginCondition], *, allows: bool) -> str:
+    """Return the conditions of a rule in a few words, for a listing, to stand behind its verdict."""
+    barred = [f"{each.path or 'a target'} may come from {_listed(each)}" for each in conditions if each.forbids]
+    needed = [
+        f"every origin of {each.path or 'each target'} is one of {_listed(each)}"
+        for each in conditions
+        if not each.forbids
+    ]
+    told = [f"if {' and '.join(needed)}"] if needed else []
+    told += [f"{'unless' if allows else 'if'} {' or '.join(barred)}"] if barred else []
+    return ", ".join(told)
+
+
+def _listed(condition: OriginCondition) -> str:
+    return ", ".join(condition.patterns.texts)

@@ -6,7 +6,7 @@ about.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -36,7 +36,7 @@ from atc.calls.permissions.patterns import Patterns, Reader, effect_of, surely_n
 from atc.calls.permissions.strangers import Strangers
 from atc.calls.permissions.tool_tables import ToolTable, idempotency_of, targets_in
 from atc.calls.responses import MAX_ERROR
-from atc.calls.untrusted import Targets
+from atc.calls.untrusted import Targets, origins_at
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
@@ -191,11 +191,21 @@ class Permissions:
             return ""
         lines = [AFTER_UNTRUSTED] if "author" in suspect else []
         if "origins" in suspect:
-            found = allowing_from(call.protocol.name, client.principal, {path: call.at(path) for path in untrusted})
+            known = {path: call.at(path) for path in untrusted}
+            found = allowing_from(call.protocol.name, client.principal, known, self._writes_strange(call))
             return "\n".join([*lines, found]) if found else ""
         if rule is None:
             lines.append(allowing(call.protocol.name, client.principal))
         return "\n".join(filter(None, lines))
+
+    def _writes_strange(self, call: CallSources) -> Callable[[str], bool]:
+        """Return what says whether a tool may answer what strangers write; one that nobody knows may."""
+
+        def says(tool: str) -> bool:
+            protocol = call.protocol_of(tool)
+            return protocol is None or self.is_untrusted(protocol)
+
+        return says
 
     def is_untrusted(self, protocol: Protocol) -> bool:
         """Return whether strangers write what a tool answers."""
@@ -323,8 +333,23 @@ def to_allow(decision: Decision, permissions: Permissions) -> str:
         return f" (rule {decision.rule.number} of {permissions.path or _FILE} wants a question{_too_much(decision)})"
     if not decision.line:
         return ""
-    where = permissions.path or "a permissions file (`--set permissions=FILE`)"
+    where = permissions.path or "a permissions file (`Agent(permissions=…)`, `--set permissions=FILE`)"
+    if decision.suspect:
+        return f"; with this in {where}, no such call needs a yes:\n{decision.line}"
     return f"; the user can allow it with this in {where}:\n{decision.line}"
+
+
+def to_allow_suspect(request: ApprovalRequest, decision: Decision, permissions: Permissions) -> str:
+    """Return the same of a call in which strangers may have had a say; where no rule can, why, and what helps."""
+    protocol = request.protocol or Protocol(name=request.tool)
+    found = {path: origins_at(request.origins, path, protocol) for path in request.untrusted}
+    lost = [path for path, of in found.items() if any(each.kind == "unknown" for each in of)]
+    ruled = decision.rule is not None and decision.verdict != "allow"
+    if ruled or decision.line or not lost or "origins" not in decision.suspect:
+        return to_allow(decision, permissions)
+    from atc.wording import origins
+
+    return f"; {origins.not_followed(lost)}"
 
 
 def _too_much(decision: Decision) -> str:

@@ -118,6 +118,19 @@ def test_where_nobody_can_be_asked_about_it_the_refusal_has_the_lines_that_lift_
     assert "after_untrusted" not in told.reason
 
 
+def test_where_an_origin_is_unknown_the_refusal_says_that_no_rule_can_list_it(tmp_path: Path, log: AuditLog) -> None:
+    nobody = Asked(Refusal("nobody could be asked"))
+    suspect = {"untrusted": ("n",), "origins": {"n": frozenset({Origin(kind="unknown"), *MAIL["n"]})}}
+    answer = decided(Guard(written(tmp_path, '[[rules]]\nallow = "book"'), Who(), nobody, log), request(**suspect))
+    assert isinstance(answer, Refusal)
+    assert "where n came from could not be followed, so no rule can list it: say yes to this call" in answer.reason
+    assert "[[rules]]" not in answer.reason
+    asks = Guard(written(tmp_path, '[[rules]]\nask = "book"'), Who(), nobody, log)
+    answer = decided(asks, request(**suspect))
+    assert isinstance(answer, Refusal)
+    assert "could not be followed" not in answer.reason
+
+
 def test_a_call_whose_origins_nobody_found_meets_every_rule_that_forbids_some(tmp_path: Path, log: AuditLog) -> None:
     text = '[[rules]]\nallow = "book"\nfrom = {n = "task"}\n[[rules]]\ndeny = "drop"\nnot_from = {n = "tool:mail"}'
     ask, task = Asked(False), {"n": frozenset({Origin(kind="task")})}
