@@ -1608,7 +1608,7 @@ send(to=e.mean)
 
 @pytest.mark.parametrize("source", [each.strip() + "\n" for each in (*PROGRAMS, *HIDDEN)])
 def test_what_changes_an_argument_is_an_origin_of_it(source: str) -> None:
-    assert not [*missed(source)]
+    assert not missed(source)
 
 
 @pytest.mark.parametrize("source", [each.strip() + "\n" for each in PROGRAMS])
@@ -1618,4 +1618,4 @@ def test_what_programs_do_every_day_is_followed(source: str) -> None:
 
 def test_a_missed_origin_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ProgramOrigins, "of_call", lambda self, tool, line, names: dict.fromkeys(names, frozenset()))
-    assert [*missed('a = read_a()\nsend(to=a["to"])\n')]
+    assert missed('a = read_a()\nsend(to=a["to"])\n')
