@@ -10,7 +10,7 @@ from typing import Any
 from atc.errors import EnvironmentProblem
 from benchmarks.environments.base import Environment, Episode, Task
 from benchmarks.gateway import Caps, Gateway, Session
-from benchmarks.rows import Row
+from benchmarks.rows import JUDGE, Row
 from benchmarks.systems.base import Answer, Job, System
 from benchmarks.transcript import Transcript, TryRecord, write_transcript
 
@@ -56,7 +56,7 @@ async def attempt(
         writes=episode.writes, repeated_writes=episode.repeated_writes, forbidden_writes=episode.forbidden_writes,
         path=episode.path, precision=episode.precision,
         path_names=episode.path_names, precision_names=episode.precision_names,
-        apis=len({name for name, _ in gold.calls}) if gold else None,
+        apis=len({name for name, _ in gold.calls}) if gold else None, called=episode.called, judge=JUDGE,
         seconds=round(wall_s + spent.kept_s, 3),
         model_s=round(spent.model_s, 3), tool_s=round(spent.tool_s, 3), wall_s=round(wall_s, 3), **outcome,
     )  # fmt: skip

@@ -148,6 +148,12 @@ class Episode:
         return self._right / len(self.calls) if self.needed is not None and self.calls else None
 
     @property
+    def called(self) -> bool | None:
+        """Whether each call of the solution was made and answered, whatever its arguments; ``None`` where they are not
+        known."""
+        return None if self.path is None else self.path == 1
+
+    @property
     def path_names(self) -> float | None:
         """Path% over names: the share of the solution's tools of which a call was answered, however often."""
         return len(self.gold_tools & self.answered.keys()) / len(self.gold_tools) if self.gold_tools else None
