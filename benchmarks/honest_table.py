@@ -24,13 +24,13 @@ ORDER = ("atc", "atc-rules", "atc+rules", "react", "codeact", "dfsdt", "atc-pape
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Two Markdown tables: what each system solved in all, and by environment. Tasks that somebody has read since are
-    left out.
+    """Two Markdown tables: what each system solved in all, and by environment. Tasks that somebody had read are left
+    out (those that were read to decide the next judge had not been).
 
     Raises:
         UsageError: there are no rows with a result, or they are of several models or terms.
     """
-    judged = [row for row in rows if row.status != "environment" and not is_read(row.env, row.task)]
+    judged = [row for row in rows if row.status != "environment" and not is_read(row.env, row.task, row.judge)]
     lines = summarise(judged, ORDER)
     systems = list(dict.fromkeys(line["system"] for line in lines))
     systems.sort(key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))

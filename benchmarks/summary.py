@@ -42,11 +42,11 @@ def summarise(rows: Sequence[Row], order: Sequence[str], against: str | None = N
     """
     groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     environments = list(dict.fromkeys(row.env for row in rows))
-    some_read = any(is_read(row.env, row.task) for row in rows)
+    some_read = any(is_read(row.env, row.task, row.judge) for row in rows)
     for row in rows:
         model = f"{row.model}, {row.terms}"
         groups[model, row.env, row.system].append(row)
-        if some_read and not is_read(row.env, row.task):
+        if some_read and not is_read(row.env, row.task, row.judge):
             groups[model, UNREAD, row.system].append(row)
         if len(environments) > 1:
             groups[model, "all", row.system].append(row)
