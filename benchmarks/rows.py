@@ -152,6 +152,8 @@ def latest(rows: Iterable[Row]) -> list[Row]:
     return list(newest.values())
 
 
+MOST_SHOWN = 500
+"""Characters of an answer, or of an error, that a row holds."""
 TEXTS = frozenset({"answer", "program", "error"})
 """The fields of a row that hold what a task, a tool or a model said."""
 FOLDER = Path(__file__).with_name("published")
