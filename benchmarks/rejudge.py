@@ -1,8 +1,8 @@
 """Judge tries again by today's judges: ``python -m benchmarks.rejudge ROWS TRANSCRIPTS --data DIR --out FILE``.
 
 No model is asked. Of each try the record is taken that ``benchmarks.tasks --transcripts`` kept: its task is opened
-anew, the calls that reached a tool are made again, and the recorded answer is judged. A try cannot be judged again where
-its record is missing or cut, or where a tool now does what it refused then, or the reverse: such a row stays as it is.
+anew, the calls that reached a tool are made again, and the recorded answer is judged. A try cannot be judged again
+where its record is missing or cut, or where a tool now does what it refused then, or the reverse: such a row stays.
 """
 
 from __future__ import annotations

@@ -53,12 +53,16 @@ class Gold:
         answer: what the solution answers; ``None`` where only what the calls left behind is judged.
         spoil: a call that makes a solved task unsolved, for tasks whose solution changes nothing.
         judged: whether what is answered counts; else any answer will do, and each of the calls is needed.
+        alternatives: other answers that are right after these calls. ``near``: answers that are nearly right and wrong.
+            The self test holds the judge to both.
     """
 
     calls: tuple[GoldCall, ...] = ()
     answer: Any = None
     spoil: GoldCall | None = None
     judged: bool = True
+    alternatives: tuple[Any, ...] = ()
+    near: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
