@@ -14,7 +14,7 @@ import typer
 from atc.cli.console import err, guarded
 from atc.errors import UsageError
 from benchmarks.read_tasks import is_read
-from benchmarks.rows import FOLDER, Row, latest, read_rows
+from benchmarks.rows import FOLDER, Row, judges, latest, read_rows
 from benchmarks.summary import RULER, Line, summarise
 
 ROWS = FOLDER / "honest.jsonl"
@@ -41,7 +41,8 @@ def table(rows: Sequence[Row]) -> str:
     by_place = {(line["env"], line["system"]): line for line in lines if line["env"] in places}
     tasks = len({(row.env, row.task) for row in judged})
     told = [
-        f"{tasks} tasks; {lines[0]['model']}; seeds {', '.join(map(str, sorted({row.seed for row in judged})))}.",
+        f"{tasks} tasks; {lines[0]['model']}; seeds {', '.join(map(str, sorted({row.seed for row in judged})))}; "
+        f"{judges(row.judge for row in judged)}.",
         "",
     ]
     told += [

@@ -20,6 +20,9 @@ Key = tuple[str, str, str, str, int, str, str]
 JUDGE = 2
 """Which judges decide today. Raise it where one accepts, or refuses, what it did not: tables tell such rows apart."""
 
+MOST_SHOWN = 500
+"""Characters of an answer, or of an error, that a row holds."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -152,8 +155,14 @@ def latest(rows: Iterable[Row]) -> list[Row]:
     return list(newest.values())
 
 
-MOST_SHOWN = 500
-"""Characters of an answer, or of an error, that a row holds."""
+def judges(numbers: Iterable[int]) -> str:
+    """The judges of some rows, in words; figures of different ones cannot be compared."""
+    found = sorted(set(numbers))
+    if found == [1]:
+        return "old judge"
+    return f"judge{'s' if len(found) > 1 else ''} {' and '.join(map(str, found))}"
+
+
 TEXTS = frozenset({"answer", "program", "error"})
 """The fields of a row that hold what a task, a tool or a model said."""
 FOLDER = Path(__file__).with_name("published")
