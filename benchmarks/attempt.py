@@ -10,7 +10,7 @@ from typing import Any
 from atc.errors import EnvironmentProblem
 from benchmarks.environments.base import Environment, Episode, Task
 from benchmarks.gateway import Caps, Gateway, Session
-from benchmarks.rows import Row
+from benchmarks.rows import JUDGE, MOST_SHOWN, Row
 from benchmarks.systems.base import Answer, Job, System
 from benchmarks.transcript import Transcript, TryRecord, write_transcript
 
@@ -44,7 +44,7 @@ async def attempt(
     upstream = gateway.upstream
     async with gateway.session(session) as address:
         job = Job(task.text, address, session, upstream.model, upstream.context_tokens, caps)
-        outcome = await _tried(system, job)
+        outcome, value = await _tried(system, job)
     wall_s, spent = time.perf_counter() - session.began, session.spent
     outcome |= _verdict(outcome["status"], session, wall_s)
     gold = environment.gold(task)
@@ -56,12 +56,12 @@ async def attempt(
         writes=episode.writes, repeated_writes=episode.repeated_writes, forbidden_writes=episode.forbidden_writes,
         path=episode.path, precision=episode.precision,
         path_names=episode.path_names, precision_names=episode.precision_names,
-        apis=len({name for name, _ in gold.calls}) if gold else None,
+        apis=len({name for name, _ in gold.calls}) if gold else None, called=episode.called, judge=JUDGE,
         seconds=round(wall_s + spent.kept_s, 3),
         model_s=round(spent.model_s, 3), tool_s=round(spent.tool_s, 3), wall_s=round(wall_s, 3), **outcome,
     )  # fmt: skip
     if transcripts is not None and transcript is not None:
-        write_transcript(transcripts, row, transcript.text(task, gold, row), TryRecord.of(task, episode, row))
+        write_transcript(transcripts, row, transcript.text(task, gold, row), TryRecord.of(task, episode, row, value))
     return row
 
 
@@ -70,19 +70,19 @@ def terms(caps: Caps, temperature: float) -> str:
     return f"{caps}, temperature {temperature:g}"
 
 
-async def _tried(system: System, job: Job) -> dict[str, Any]:
-    """What came of it, as fields of a row."""
+async def _tried(system: System, job: Job) -> tuple[dict[str, Any], Any]:
+    """What came of it, as fields of a row, and the answer."""
     limit = job.caps.seconds + GRACE_S
     try:
         async with asyncio.timeout(limit):
             answer = await system.solve(job)
     except TimeoutError:
-        return {"status": "overtime", "error": f"it did not end within {limit:g} s"}
+        return {"status": "overtime", "error": f"it did not end within {limit:g} s"}, None
     except EnvironmentProblem as error:
-        return {"status": "environment", "error": str(error)}
+        return {"status": "environment", "error": str(error)}, None
     except Exception as error:  # the task is lost, the others go on
-        return {"status": "exception", "error": f"{type(error).__name__}: {error}"[:500]}
-    return _fields(answer, job.session.episode)
+        return {"status": "exception", "error": f"{type(error).__name__}: {error}"[:MOST_SHOWN]}, None
+    return _fields(answer, job.session.episode), answer.value
 
 
 def _fields(answer: Answer, episode: Episode) -> dict[str, Any]:
@@ -95,9 +95,9 @@ def _fields(answer: Answer, episode: Episode) -> dict[str, Any]:
         "failed": answer.failed,
         "faults": answer.faults,
         "rules": answer.rules,
-        "answer": repr(answer.value)[:500],
+        "answer": repr(answer.value)[:MOST_SHOWN],
         "program": answer.program[:4_000],
-        "error": answer.error[:500],
+        "error": answer.error[:MOST_SHOWN],
     }
 
 

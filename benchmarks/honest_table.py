@@ -14,7 +14,7 @@ import typer
 from atc.cli.console import err, guarded
 from atc.errors import UsageError
 from benchmarks.read_tasks import is_read
-from benchmarks.rows import FOLDER, Row, latest, read_rows
+from benchmarks.rows import FOLDER, Row, judges, latest, read_rows
 from benchmarks.summary import RULER, Line, summarise
 
 ROWS = FOLDER / "honest.jsonl"
@@ -24,13 +24,13 @@ ORDER = ("atc", "atc-rules", "atc+rules", "react", "codeact", "dfsdt", "atc-pape
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Two Markdown tables: what each system solved in all, and by environment. Tasks that somebody has read since are
-    left out.
+    """Two Markdown tables: what each system solved in all, and by environment. Tasks that somebody had read are left
+    out (those that were read to decide the next judge had not been).
 
     Raises:
         UsageError: there are no rows with a result, or they are of several models or terms.
     """
-    judged = [row for row in rows if row.status != "environment" and not is_read(row.env, row.task)]
+    judged = [row for row in rows if row.status != "environment" and not is_read(row.env, row.task, row.judge)]
     lines = summarise(judged, ORDER)
     systems = list(dict.fromkeys(line["system"] for line in lines))
     systems.sort(key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
@@ -41,7 +41,8 @@ def table(rows: Sequence[Row]) -> str:
     by_place = {(line["env"], line["system"]): line for line in lines if line["env"] in places}
     tasks = len({(row.env, row.task) for row in judged})
     told = [
-        f"{tasks} tasks; {lines[0]['model']}; seeds {', '.join(map(str, sorted({row.seed for row in judged})))}.",
+        f"{tasks} tasks; {lines[0]['model']}; seeds {', '.join(map(str, sorted({row.seed for row in judged})))}; "
+        f"{judges(row.judge for row in judged)}.",
         "",
     ]
     told += [

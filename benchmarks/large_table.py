@@ -12,7 +12,7 @@ import typer
 
 from atc.cli.console import guarded
 from benchmarks.honest_table import print_or_write
-from benchmarks.rows import FOLDER, Row, latest, read_rows
+from benchmarks.rows import FOLDER, Row, judges, latest, read_rows
 from benchmarks.summary import RULER
 
 ROWS = FOLDER / "large.jsonl"
@@ -23,6 +23,8 @@ def tables(rows: Sequence[Row]) -> str:
     """Two Markdown tables: ATC's tries by environment, and each other system beside ATC on the same tasks."""
     own = {(row.env, row.task, row.seed): row for row in rows if row.system == RULER}
     told = [
+        f"{judges(row.judge for row in rows).capitalize()}.",
+        "",
         f"| `{RULER}` | tries | solved | by the first program | wrong answers | programs; without an answer "
         "| model calls a try | tokens a try: prompts + replies |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",

@@ -40,7 +40,7 @@ from benchmarks.common import AsJson, show
 from benchmarks.environments.atlas import AtlasEnvironment
 from benchmarks.environments.base import Environment, Task
 from benchmarks.environments.documented import Documented, Kind, names_alone
-from benchmarks.environments.restbench import PathEnvironment, RestBench, as_short
+from benchmarks.environments.restbench import PathEnvironment, RestBench, as_told
 from benchmarks.environments.toolflow import ToolFlow
 from benchmarks.probing import atlas, judge, served
 from benchmarks.probing_truth import Score, Truth, arguments_of, fields_of_schema
@@ -146,8 +146,8 @@ def redocumented(environment: Environment, kind: Kind, prober: Model | str = "no
             with _told(environment, service) as tools:
                 return {name: tool.protocol for name, tool in tools.items()}
         made = probed(environment, service, prober).protocols
-        short = isinstance(environment, PathEnvironment)  # as its true documents are
-        return {name: as_short(protocol) if short else protocol for name, protocol in made.items()}
+        told = isinstance(environment, PathEnvironment)  # as its true documents are
+        return {name: as_told(protocol) if told else protocol for name, protocol in made.items()}
 
     def of(task: Task) -> Mapping[str, Protocol]:
         return documents(environment.service(task.id) if isinstance(environment, PathEnvironment) else ATLAS)

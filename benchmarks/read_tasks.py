@@ -3,13 +3,18 @@
 ``read_tasks.txt`` lists every task whose text or transcript anybody opened while ATC was changed, as
 ``environment/task``. Add a task before you open it. Of the others half, by a hash of their names, is sealed: it is run
 by ``--sealed`` alone, for a last measurement. A task is the same one where its tools are documented otherwise.
+
+The first sample of the sealed half (``published/honest.jsonl`` and ``large.jsonl``, judge 1) was drawn as open samples
+are, by the hash of a task's name. What its tries showed was used to change ATC. So a second one is drawn, by the hash
+of the name with a salt (:data:`SECOND`). Some tasks are in both.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -19,21 +24,31 @@ from benchmarks.environments.base import Environment, Task
 from benchmarks.environments.documented import tasks_from
 
 FILE = Path(__file__).with_name("read_tasks.txt")
+_SINCE = re.compile(r"# Read after the tries of judge (\d+)")
+"""The heading of tasks that were read only then: they were unread in rows of that judge."""
+SECOND = "second"
+"""The salt of the draw among sealed tasks."""
 
 Part = Literal["open", "unread", "sealed", "all"]
 """``open``: all but the sealed half. ``unread``: of these what nobody has read. ``sealed``: the sealed half alone."""
 
 
 @cache
-def read_tasks() -> frozenset[str]:
-    """The tasks that somebody has read, as ``environment/task``."""
-    lines = (line.strip() for line in FILE.read_text(encoding="utf-8").splitlines())
-    return frozenset(line for line in lines if line and not line.startswith("#"))
+def read_tasks() -> Mapping[str, int]:
+    """The tasks that somebody has read, as ``environment/task``, and the last judge whose rows are from before that."""
+    found, judge = dict[str, int](), 0
+    for line in map(str.strip, FILE.read_text(encoding="utf-8").splitlines()):
+        if heading := _SINCE.match(line):
+            judge = int(heading[1])
+        elif line and not line.startswith("#"):
+            found[line] = judge
+    return found
 
 
-def is_read(environment: str, task: str) -> bool:
-    """Whether somebody has read a task."""
-    return f"{tasks_from(environment)}/{task}" in read_tasks()
+def is_read(environment: str, task: str, judge: int | None = None) -> bool:
+    """Whether somebody has read a task; given a row's judge, whether somebody had when the row was made."""
+    since = read_tasks().get(f"{tasks_from(environment)}/{task}")
+    return since is not None and (judge is None or judge > since)
 
 
 def is_sealed(environment: str, task: str) -> bool:
@@ -58,9 +73,9 @@ TASKS, DRAWN, MOST = 24, 12, 4
 """Tasks in all; drawn of each environment to choose among; taken of each at most."""
 
 
-def order(environment: Environment, task: Task) -> str:
-    """Where a task stands in the draw: always at the same place, as if at random."""
-    return hashlib.sha256(f"{tasks_from(environment.name)}/{task.id}".encode()).hexdigest()
+def order(environment: Environment, task: Task, salt: str = "") -> str:
+    """Where a task stands in the draw: always at the same place, as if at random. Another salt draws others."""
+    return hashlib.sha256(f"{salt and salt + '/'}{tasks_from(environment.name)}/{task.id}".encode()).hexdigest()
 
 
 def quick_tasks(environments: Sequence[Environment]) -> dict[str, set[str]]:

@@ -17,6 +17,11 @@ from atc.errors import UsageError
 
 Status = Literal["answered", "unsolved", "budget", "crash", "overtime", "exception", "environment"]
 Key = tuple[str, str, str, str, int, str, str]
+JUDGE = 2
+"""Which judges decide today. Raise it where one accepts, or refuses, what it did not: tables tell such rows apart."""
+
+MOST_SHOWN = 500
+"""Characters of an answer, or of an error, that a row holds."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,9 @@ class Row:
         path_names, precision_names: the same over the names of the tools. A row that was written before calls were
             counted has only these, and its refused calls count in them.
         apis: tools that the task's own solution calls; ``None`` where it is not known.
+        called: whether all calls of the task's own solution were made and answered, whatever their arguments; ``None``
+            where it is not known.
+        judge: by which judges ``solved`` was decided (:data:`JUDGE`); 1 for rows from before they were numbered.
         seconds: of the whole try, with what kept replies took when they were made: ``model_s`` in the model, ``tool_s``
             in tools, the rest in the system itself. ``wall_s`` is what passed now.
     """
@@ -77,6 +85,8 @@ class Row:
     path_names: float | None = None
     precision_names: float | None = None
     apis: int | None = None
+    called: bool | None = None
+    judge: int = 1
     seconds: float = 0.0
     model_s: float = 0.0
     tool_s: float = 0.0
@@ -143,6 +153,14 @@ def latest(rows: Iterable[Row]) -> list[Row]:
     """Of the tries of one system at one task, those of the version that came last."""
     newest = {(row.env, row.task, row.system, row.seed, row.model, row.terms): row for row in rows}
     return list(newest.values())
+
+
+def judges(numbers: Iterable[int]) -> str:
+    """The judges of some rows, in words; figures of different ones cannot be compared."""
+    found = sorted(set(numbers))
+    if found == [1]:
+        return "old judge"
+    return f"judge{'s' if len(found) > 1 else ''} {' and '.join(map(str, found))}"
 
 
 TEXTS = frozenset({"answer", "program", "error"})

@@ -12,14 +12,17 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.environments.documented import tasks_from
 from benchmarks.read_tasks import is_read
-from benchmarks.rows import Row
+from benchmarks.rows import Row, judges
 
 RESAMPLES = 2_000
 RULER = "atc"
 """The system that the others are paired with."""
 UNREAD = "unread"
 """In the place of an environment: all tasks that nobody has read."""
+PATH_ALONE = ("restbench", "toolflow")
+"""Environments whose ``solved`` says no more than that the solution's tools were called, and something was answered."""
 _SUMS = tuple(
     """
     model_calls prompt_tokens shared_tokens completion_tokens tool_calls writes repeated_writes forbidden_writes failed
@@ -42,11 +45,11 @@ def summarise(rows: Sequence[Row], order: Sequence[str], against: str | None = N
     """
     groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     environments = list(dict.fromkeys(row.env for row in rows))
-    some_read = any(is_read(row.env, row.task) for row in rows)
+    some_read = any(is_read(row.env, row.task, row.judge) for row in rows)
     for row in rows:
         model = f"{row.model}, {row.terms}"
         groups[model, row.env, row.system].append(row)
-        if some_read and not is_read(row.env, row.task):
+        if some_read and not is_read(row.env, row.task, row.judge):
             groups[model, UNREAD, row.system].append(row)
         if len(environments) > 1:
             groups[model, "all", row.system].append(row)
@@ -75,6 +78,10 @@ def _line(model: str, env: str, system: str, rows: list[Row], rulers: list[Row])
         "tries": len(judged),
         "lost": len(rows) - len(judged),
         "solved": sum(row.solved for row in judged),
+        "wrong": sum(row.status == "answered" and not row.solved for row in judged),
+        "called": sum(row.called is True for row in judged),
+        "called_known": sum(row.called is not None for row in judged),
+        "judges": sorted({row.judge for row in judged}),
         "share": _share(judged),
         "low": low,
         "high": high,
@@ -186,7 +193,7 @@ def interval(rows: Sequence[Row]) -> tuple[float, float]:
 
 # Printing -----------------------------------------------------------------------------------------------------------
 
-OUTCOME = ("solved", "(95 %)", f"± {RULER}", "p", "stated", "first", "path", "prec")
+OUTCOME = ("solved", "(95 %)", f"± {RULER}", "p", "wrong", "called", "stated", "first", "path", "prec")
 COST = ("asked", "tokens a try", "tools", "s a try", "model", "tools", "own")
 AGAINST = ("tries", "solved", "it solved", "tokens", "steps")
 DIFFICULTY = ("easy", "medium", "hard", "all")
@@ -195,6 +202,9 @@ LEGEND = f"""\
 unread: the tasks that nobody has read (benchmarks/read_tasks.txt), over all environments: report these first.
 ± {RULER}: tries that it solved and {RULER} did not, and the reverse; p: of these two, by McNemar's exact test
 (two-sided).
+wrong: answered, and not solved. called: tries that made all calls of the solution, and had them answered, of those of
+which that is known. restbench and toolflow know no more: what stands under solved there is that alone. Figures of the
+old judge cannot be compared with later ones (docs/ruler.md).
 stated: of the tasks that say all that their solution needs. first: by the first program or step. path, prec: Path% and
 Prec% (ATC §5). asked: model calls a try. tokens: read + written. tools: calls that reached a tool. s: seconds, kept
 replies at their first cost; of these in the model, in tools, in the system itself. Difficulty: tasks whose solution
@@ -211,7 +221,8 @@ def print_table(lines: Sequence[Line], console: Console) -> None:
         return
     for model in dict.fromkeys(line["model"] for line in lines):
         own = [line for line in lines if line["model"] == model]
-        console.print(_table(f"Tasks solved, {model}", OUTCOME, own, _outcome))
+        by = judges(judge for line in own for judge in line["judges"])
+        console.print(_table(f"Tasks solved, {by}, {model}", OUTCOME, own, _outcome))
         console.print(_table(f"What it took, {model}", COST, own, _cost))
         if "against" in own[0]:
             system = own[0]["against"]["system"]
@@ -240,12 +251,15 @@ def _table(title: str, names: Sequence[str], lines: list[Line], cells: Callable[
 
 
 def _outcome(line: Line) -> list[str]:
+    what = "called " if tasks_from(line["env"]) in PATH_ALONE else ""
     against = "" if line["wins"] is None else f"+{line['wins']} −{line['losses']}"
     return [
-        f"{line['solved']}/{line['tries']} {line['share']:.0%}",
+        f"{what}{line['solved']}/{line['tries']} {line['share']:.0%}",
         f"({line['low']:.0%}–{line['high']:.0%})",
         against,
         "" if line["p"] is None else f"{line['p']:.3f}",
+        str(line["wrong"]),
+        f"{line['called']}/{line['called_known']}" if line["called_known"] else "–",
         f"{line['stated_solved']}/{line['stated']}",
         str(line["first_try"]),
         *("–" if line[name] is None else f"{line[name]:.0%}" for name in ("path", "precision")),

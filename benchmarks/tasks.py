@@ -27,7 +27,7 @@ from benchmarks.environments import ENVIRONMENTS, NAMED, VARIANTS, Environment, 
 from benchmarks.fetch import use_packages
 from benchmarks.gateway import Caps, Gateway, Upstream, upstream
 from benchmarks.picture import draw
-from benchmarks.read_tasks import TASKS, Part, in_part, order, quick_tasks
+from benchmarks.read_tasks import SECOND, TASKS, Part, in_part, order, quick_tasks
 from benchmarks.rows import Row, append, latest, publish, read_rows
 from benchmarks.rule_figures import print_rules, rule_figures
 from benchmarks.summary import print_table, summarise
@@ -81,7 +81,8 @@ class Plan:
         if self.only is not None:
             tasks = [task for task in tasks if task.id in self.only.get(environment.name, ())]
         if self.sample is not None:
-            drawn = set(sorted(tasks, key=lambda task: order(environment, task))[: self.sample])
+            salt = SECOND if self.part == "sealed" else ""
+            drawn = set(sorted(tasks, key=lambda task: order(environment, task, salt))[: self.sample])
             tasks = [task for task in tasks if (task in drawn) is not self.practice]
         return tasks[: self.limit]
 

@@ -16,11 +16,14 @@ from benchmarks.environments.base import Episode, Gold, MadeCall, Task
 from benchmarks.rows import Key, Row
 
 _LONGEST = 2_000  # characters of what one call gave
+WHOLE = 200_000
+"""Characters of a call's arguments, and of an answer, up to which a record holds them whole."""
 
 
 @dataclass(frozen=True)
 class TryCall:
-    """A call that reached a tool. ``answer``: as JSON text, cut; ``done`` is false where the tool refused it."""
+    """A call that reached a tool. ``arguments``: as JSON text, whole up to :data:`WHOLE`; ``answer``: likewise, cut;
+    ``done`` is false where the tool refused it."""
 
     tool: str
     arguments: str
@@ -34,18 +37,26 @@ class TryRecord:
 
     Attributes:
         key: of the row that it belongs to.
-        task: what the user asked. ``answer``: what the system gave, as text.
+        task: what the user asked.
+        answer: what the system gave, as text, cut.
+        value: the same as JSON text; ``None`` where that is longer than :data:`WHOLE`, is no JSON, or was not kept: in
+            a record from before judges were numbered.
     """
 
     key: Key
     task: str
     calls: tuple[TryCall, ...]
     answer: str
+    value: str | None = None
 
     @classmethod
-    def of(cls, task: Task, episode: Episode, row: Row) -> TryRecord:
-        calls = (TryCall(c.tool, _short(c.arguments), _short(c.answer), c.done) for c in episode.calls)
-        return cls(row.key, task.text, tuple(calls), row.answer)
+    def of(cls, task: Task, episode: Episode, row: Row, value: Any) -> TryRecord:
+        calls = (TryCall(c.tool, _short(c.arguments, WHOLE), _short(c.answer), c.done) for c in episode.calls)
+        try:
+            whole = json.dumps(value, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError):
+            whole = None
+        return cls(row.key, task.text, tuple(calls), row.answer, whole if whole and len(whole) <= WHOLE else None)
 
 
 _RECORD = TypeAdapter(TryRecord)
@@ -144,6 +155,6 @@ def _call(call: MadeCall) -> str:
     return f"- {call.tool}({json.dumps(call.arguments, ensure_ascii=False)}) {verb} {_short(call.answer)}"
 
 
-def _short(value: Any) -> str:
+def _short(value: Any, longest: int = _LONGEST) -> str:
     text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
+    return text if len(text) <= longest else text[:longest] + " …"

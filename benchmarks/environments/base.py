@@ -53,12 +53,16 @@ class Gold:
         answer: what the solution answers; ``None`` where only what the calls left behind is judged.
         spoil: a call that makes a solved task unsolved, for tasks whose solution changes nothing.
         judged: whether what is answered counts; else any answer will do, and each of the calls is needed.
+        alternatives: other answers that are right after these calls. ``near``: answers that are nearly right and wrong.
+            The self test holds the judge to both.
     """
 
     calls: tuple[GoldCall, ...] = ()
     answer: Any = None
     spoil: GoldCall | None = None
     judged: bool = True
+    alternatives: tuple[Any, ...] = ()
+    near: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,12 @@ class Episode:
         those of other tools, those beyond the solution's number, and those that the tool refused.
         """
         return self._right / len(self.calls) if self.needed is not None and self.calls else None
+
+    @property
+    def called(self) -> bool | None:
+        """Whether each call of the solution was made and answered, whatever its arguments; ``None`` where they are not
+        known."""
+        return None if self.path is None else self.path == 1
 
     @property
     def path_names(self) -> float | None:

@@ -9,12 +9,12 @@ The setting is that of ATC §5: 20 candidate tools a task, which are the needed 
 names the authors' own draw; where it does not, a hash of the task's id draws. Protocols come out of the real OpenAPI
 documents through :meth:`Toolset.from_openapi`; answers come from :mod:`benchmarks.environments.restbench_service`.
 
-What is changed of the documents, so that 20 protocols have room in a prompt and can be called as described:
+The documents are whole, as an import gives them. Rows of judge 1 are of shorter ones, with at most 700 characters of a
+response and 80 of an optional argument: right programs looked wrong there. What is changed of the documents, so that
+they can be called as described and answer as they say:
 
 * A response is described by the fields that are in the recorded example (of Spotify, which has none: that are
-  documented), the most telling first, as long as their part of the stub has no more than :data:`RESPONSE` characters;
-  what all have is required. Answers are whole: they hold more than what is described.
-* Optional arguments are described in few words, and still fewer where there are very many.
+  documented); what all have is required.
 * Examples and statuses are left out: the schema says it, and an answer never has these statuses.
 * Spotify's document writes truth values and numbers as text, and asks for a field of a body that it does not describe,
   or for a body that repeats the query. Such are read as they are meant.
@@ -34,22 +34,15 @@ from typing import Any
 from atc.errors import EnvironmentProblem, ToolError, UsageError
 from atc.schemas.protocol import JsonSchema, Protocol
 from atc.schemas.validate import types_of
-from atc.tools.stubs import render_stub
 from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, GoldCall, Task, served
-from benchmarks.environments.restbench_schemas import held_to, made, plain, trimmed
+from benchmarks.environments.restbench_schemas import held_to, made, plain
 from benchmarks.environments.restbench_service import EITHER, Operation, Simulator
 
 Json = dict[str, Any]
 
 CANDIDATES = 20
 """How many tools a task offers, as in ATC §5, where the service has so many."""
-RESPONSE = 700
-"""Characters of a tool's stub that describe its response."""
-LEAST, LEAST_OF_SECTIONS = 8, 15
-"""So many fields of a response are described even if that takes more; of a search with a section for each type more."""
-OPTIONAL, MANY, FEW = 80, 15, 40
-"""Characters of an optional argument's description, and of any where an operation has more arguments than ``MANY``."""
 ANY_ANSWER = "done"
 BEYOND = frozenset({"tmdb:93", "spotify:115", "spotify:121", "spotify:149"})
 """Tasks whose solution needs what no offered tool tells, or calls what nobody asked for."""
@@ -199,7 +192,7 @@ def read_operations(data: DataFolder, service: str) -> dict[str, Operation]:
 
 
 def operation_of(protocol: Protocol, service: str, path: str, recorded: Any = None) -> Operation:
-    """An operation out of a whole protocol; its own protocol is cut to size.
+    """An operation out of an imported protocol.
 
     Args:
         protocol: with the whole schema of its response.
@@ -208,35 +201,21 @@ def operation_of(protocol: Protocol, service: str, path: str, recorded: Any = No
         recorded: a response of the real service.
     """
     response = plain(protocol.returns, protocol.returns) if protocol.returns is not None else None
-    changes = {"examples": (), "statuses": (), "returns": response, "parameters": _in_few_words(protocol.parameters)}
-    bare = protocol.model_copy(update=changes)
+    if response is not None and types_of(response) != {"null"}:
+        partly = "enum" in protocol.parameters["properties"].get("type", {}).get("items", {})  # of several sections
+        values = [made(response, protocol.name) if recorded is None else recorded, *([{}] if partly else [])]
+        response = held_to(response, values)
+    shown = protocol.model_copy(update={"examples": (), "statuses": (), "returns": response})
     if response is None or types_of(response) == {"null"}:
-        return Operation(bare, service, path, None)
-    partly = "enum" in protocol.parameters["properties"].get("type", {}).get("items", {})  # of several sections
-    values = [made(response, protocol.name) if recorded is None else recorded, *([{}] if partly else [])]
-    response = held_to(response, values)
-    shown = _describing(bare, response, LEAST_OF_SECTIONS if partly else LEAST)
+        return Operation(shown, service, path, None)
     return Operation(shown, service, path, response, recorded)
 
 
-def as_short(protocol: Protocol) -> Protocol:
-    """A probed document cut to the size of the true ones; how the tool was called stays, what it answered does not."""
+def as_told(protocol: Protocol) -> Protocol:
+    """A probed document as the true ones are: how the tool was called stays, what it answered does not."""
     examples = tuple(example.model_copy(update={"response": None}) for example in protocol.examples[:1])
-    changes = {"examples": examples, "statuses": (), "parameters": _in_few_words(protocol.parameters)}
-    short = protocol.model_copy(update=changes)
-    if not protocol.returns:
-        return short
-    return _describing(short, plain(protocol.returns, protocol.returns), LEAST)
-
-
-def _describing(protocol: Protocol, response: JsonSchema, least: int) -> Protocol:
-    """A protocol with as much of its response as :data:`RESPONSE` characters of its stub hold."""
-
-    def shown(schema: JsonSchema | None) -> Protocol:
-        return protocol.model_copy(update={"returns": schema})
-
-    most = len(render_stub(shown(None))) + RESPONSE
-    return shown(trimmed(response, lambda schema: len(render_stub(shown(schema))) <= most, least))
+    returns = plain(protocol.returns, protocol.returns) if protocol.returns else protocol.returns
+    return protocol.model_copy(update={"examples": examples, "statuses": (), "returns": returns})
 
 
 def labelled(operations: Iterable[Operation]) -> dict[str, str]:
@@ -282,18 +261,6 @@ def _repaired(parameters: JsonSchema) -> JsonSchema:
         if "body" in required and any(set(pair) <= properties.keys() for pair in EITHER):
             required.remove("body")
     return {**parameters, "properties": properties, "required": required}
-
-
-def _in_few_words(parameters: JsonSchema) -> JsonSchema:
-    most = FEW if len(parameters["properties"]) > MANY else OPTIONAL
-    required = parameters.get("required", ())
-    kept = {n: part if n in required else _brief(part, most) for n, part in parameters["properties"].items()}
-    return {**parameters, "properties": kept}
-
-
-def _brief(schema: JsonSchema, most: int) -> JsonSchema:
-    text = " ".join(str(schema.get("description", "")).split())
-    return {**schema, "description": text if len(text) <= most else f"{text[:most].rsplit(' ', 1)[0]} …"}
 
 
 def _label(step: str) -> str:

@@ -1,11 +1,10 @@
-"""Schemas of responses: made plain, cut to what a prompt has room for, and turned into values."""
+"""Schemas of responses: made plain, held to what a service answers, and turned into values."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -24,17 +23,6 @@ ME = "listener"
 """The user's own identifier, where values are made up."""
 
 _KEPT = ("description", "enum", "examples", "format", "minimum", "maximum")
-_TELLING = re.compile(r"(^|_)(id|name|title|uri|job|character|date)$")
-_DULL = re.compile(
-    r"^_|(_|^)(path|href|urls?|images?|markets|logo|external|restrictions|width|height|adult|video|iso|preview|is|"
-    r"explicit|original|copyrights|html|thumbnail|header|avatar|color|pronouns?|facebook|twitter|instagram|previous|"
-    r"index|limit|offset|audiobooks|shows|cursors|seeds|actions|resume|device|added|disc|label|backdrop|poster|imdb|"
-    r"api|credit|gender|metadata|pinned|anonymous|human|embed|unread|iq|annotations?|annotatable|lyrics|tag|body|dom|"
-    r"description|pusher|tracking|roles?|slug|featured|producer|writer|cover|reason|pyongs)(_|$)"
-)
-"""Fields that few tasks ask for: they are the first to go."""
-MAX_COMMENT = 40
-"""Characters of what is said of a field; a longer text is left out of a cut schema."""
 _OPTIONAL = re.compile(r"\bnull\b")
 _WORDS = (
     "amber",
@@ -104,83 +92,6 @@ def _widened(schema: JsonSchema, values: Sequence[Any]) -> JsonSchema:
     if "enum" in schema:
         schema = {**schema, "enum": list(dict.fromkeys([*schema["enum"], *values]))}
     return schema
-
-
-# Cut to size --------------------------------------------------------------------------------------------------------
-
-
-def trimmed(schema: JsonSchema, fits: Callable[[JsonSchema], bool], least: int) -> JsonSchema:
-    """A plain schema with as many fields as fit, the most telling and the least deep ones first.
-
-    Args:
-        schema: the whole one.
-        fits: tells whether a cut schema is small enough.
-        least: so many fields stay even if they do not fit.
-    """
-    places = _places(schema)
-    inner = {place[:-1] for place in places}  # comes with what is in it
-    leaves = [place for place in places if place not in inner]
-
-    def weight(place: Place) -> int:
-        return _weight(place) + (0 if places[place] else 6)
-
-    seen: Counter[tuple[Place, int]] = Counter()
-    ranks: dict[Place, tuple[int, ...]] = {}
-    for place in leaves:  # of equal ones, first the first of each object, then the second of each
-        kind = (place[:-1], weight(place))
-        ranks[place] = (len(place) + weight(place), weight(place), seen[kind])
-        seen[kind] += 1
-    ranked = sorted(leaves, key=ranks.__getitem__)
-    low, high = min(least, len(ranked)), len(ranked)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(_only(schema, ranked[:middle])) else (low, middle - 1)
-    return _only(schema, ranked[:low])
-
-
-def _weight(place: Place) -> int:
-    dull = sum(6 for name in place if _DULL.search(name))
-    return dull + (0 if _TELLING.search(place[-1]) else 1)
-
-
-def _places(schema: JsonSchema) -> dict[Place, bool]:
-    """The paths of all fields, those on top first, and whether their values say something."""
-    found: dict[Place, bool] = {}
-    todo: deque[tuple[JsonSchema, Place]] = deque([(schema, ())])
-    while todo:
-        node, place = todo.popleft()
-        if "items" in node:
-            todo.append((node["items"], place))
-        for name, part in node.get("properties", {}).items():
-            found[(*place, name)] = _is_informative(part)
-            todo.append((part, (*place, name)))
-    return found
-
-
-def _is_informative(schema: JsonSchema) -> bool:
-    """Whether a field's values are known to differ."""
-    item = schema.get("items", schema)
-    kinds = types_of(item) - {"null"}
-    empty = "items" in schema and kinds == {"object"} and not item.get("properties")
-    return bool(kinds) and not empty and len(item.get("enum", "ab")) != 1
-
-
-def _only(schema: JsonSchema, places: Sequence[Place]) -> JsonSchema:
-    wanted = {place[:depth] for place in places for depth in range(1, len(place) + 1)}
-
-    def cut(node: JsonSchema, place: Place) -> JsonSchema:
-        made: JsonSchema = {key: node[key] for key in ("type", "enum", "format") if key in node}
-        if len(node.get("description", "")) <= MAX_COMMENT and not (place and _TELLING.search(place[-1])):
-            made["description"] = node.get("description", "")
-        if "items" in node:
-            made["items"] = cut(node["items"], place)
-        if "properties" in node:
-            kept = {n: part for n, part in node["properties"].items() if (*place, n) in wanted}
-            made["properties"] = {n: cut(part, (*place, n)) for n, part in kept.items()}
-            made["required"] = [n for n in node["required"] if n in kept]
-        return made
-
-    return cut(schema, ())
 
 
 # Made into values ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Does an environment judge rightly? Its own solutions must pass, and spoilt ones must fail.
+"""Does an environment judge rightly? Its own solutions must pass, other right answers too, and spoilt ones must fail.
 
 ``python -m benchmarks.environments.self_test [--env NAME …] --data DIR`` prints a line for each environment and exits
 with 1 if one judges wrongly.
@@ -28,14 +28,18 @@ class Verdict:
 
     Attributes:
         without: tasks without a solution that can be executed.
-        unsolved: tasks whose own solution fails.
-        taken: tasks that a solution with a wrong answer, with nothing done or with a call too many passes.
+        unsolved: tasks whose own solution fails, or that with another right answer (:attr:`Gold.alternatives`).
+        taken: tasks that a solution with a wrong answer (:attr:`Gold.near` among them), with nothing done or with a
+            call too many passes.
+        alternatives: the other right answers, in all. ``near``: the nearly right ones.
     """
 
     tasks: int = 0
     without: list[str] = field(default_factory=list)
     unsolved: list[str] = field(default_factory=list)
     taken: list[str] = field(default_factory=list)
+    alternatives: int = 0
+    near: int = 0
 
 
 async def judge(environment: Environment, tasks: Iterable[Task] | None = None) -> Verdict:
@@ -47,8 +51,12 @@ async def judge(environment: Environment, tasks: Iterable[Task] | None = None) -
         if gold is None:
             verdict.without.append(task.id)
             continue
-        if not await _solves(environment.open(task), gold.calls, gold.answer):
-            verdict.unsolved.append(task.id)
+        verdict.alternatives += len(gold.alternatives)
+        verdict.near += len(gold.near)
+        for answer in (gold.answer, *gold.alternatives):
+            if not await _solves(environment.open(task), gold.calls, answer):
+                verdict.unsolved.append(task.id)
+                break
         for calls, answer in _spoilt(gold, environment.open(task)):
             if await _solves(environment.open(task), calls, answer):
                 verdict.taken.append(task.id)
@@ -67,6 +75,7 @@ def _spoilt(gold: Gold, episode: Episode) -> list[tuple[tuple[GoldCall, ...], An
         made.append(((), None))
     if any(episode.tools[name].protocol.effect.value == "write" for name, _ in gold.calls):
         made.append(((), gold.answer))
+    made += [(gold.calls, answer) for answer in gold.near]
     if gold.spoil is not None:
         made.append(((*gold.calls, gold.spoil), gold.answer))
     return made
@@ -106,10 +115,12 @@ def main(
             wrong += 1
             continue
         wrong += len(verdict.unsolved) + len(verdict.taken)
-        rows.append((name, verdict.tasks, len(verdict.without), len(verdict.unsolved), len(verdict.taken)))
+        counts = (len(verdict.without), len(verdict.unsolved), len(verdict.taken), verdict.alternatives, verdict.near)
+        rows.append((name, verdict.tasks, *counts))
         for what in ("without", "unsolved", "taken") if verbose else ():
             print(f"{name}: {what}: {', '.join(getattr(verdict, what)) or 'none'}")
-    show("Own solutions", ("environment", "tasks", "without", "solution fails", "spoilt one passes"), rows)
+    columns = ("environment", "tasks", "without", "solution fails", "spoilt one passes", "other answers", "near misses")
+    show("Own solutions", columns, rows)
     raise typer.Exit(1 if wrong else 0)
 
 

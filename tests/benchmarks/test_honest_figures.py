@@ -136,7 +136,7 @@ def test_the_page_has_the_table_of_the_published_rows() -> None:
 
 def test_the_page_tells_how_tries_ended_as_the_published_rows_do() -> None:
     page = text_of("docs/benchmarks/solved.md")
-    rows = [row for row in read_rows(ROWS) if row.system == "atc" and not is_read(row.env, row.task)]
+    rows = [row for row in read_rows(ROWS) if row.system == "atc" and not is_read(row.env, row.task, row.judge)]
     ended = Counter(row.status for row in rows if not row.solved)
     assert set(ended) == {"answered", "unsolved", "budget"}
     assert f"{ended.total()} tries of `atc` did not solve their task. Of these, {ended['answered']} ended with" in page
@@ -147,7 +147,7 @@ def test_the_page_tells_how_tries_ended_as_the_published_rows_do() -> None:
         f"{failed} of the {written} programs of `atc` gave no answer ({failed / written:.0%}".replace("%", " %") in page
     )
     assert f"The check refused {refused} of these before a call was made, and {failed - refused} failed" in page
-    bare = [row for row in read_rows(ROWS) if row.system == "atc-rules" and not is_read(row.env, row.task)]
+    bare = [row for row in read_rows(ROWS) if row.system == "atc-rules" and not is_read(row.env, row.task, row.judge)]
     failed_bare, written_bare = sum(row.failed for row in bare), sum(row.programs for row in bare)
     share = f"{failed_bare / written_bare:.0%}".replace("%", " %")
     assert f"Without rules (`atc-rules`) {failed_bare} of {written_bare} gave none ({share})." in page
@@ -171,7 +171,7 @@ def text_of(page: str) -> str:
 
 def wrong_answers(rows: list[Row]) -> Counter[str]:
     """The tries of each system at unread tasks that ended with a wrong answer."""
-    unread = [row for row in rows if not is_read(row.env, row.task)]
+    unread = [row for row in rows if not is_read(row.env, row.task, row.judge)]
     return Counter(row.system for row in unread if row.status == "answered" and not row.solved)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+from typing import Any
+
 import pytest
 
 from atc.errors import UsageError
 from benchmarks.environments.atlas import AtlasEnvironment
 from benchmarks.environments.base import Environment, Episode, Gold, Task
 from benchmarks.read_tasks import in_part, is_read, is_sealed, read_tasks
-from benchmarks.rows import Row
+from benchmarks.rows import JUDGE, Row
 from benchmarks.summary import summarise
 from benchmarks.systems.atc import Atc
 from benchmarks.tasks import Plan, systems_of
@@ -29,13 +32,13 @@ class WorkBenchOf100(Environment):
         raise NotImplementedError
 
 
-def ids(**part: str) -> set[str]:
-    plan = Plan([], [], **part)  # type: ignore[arg-type]
+def ids(**part: Any) -> set[str]:
+    plan = Plan([], [], **part)
     return {task.id for task in plan.tasks(WorkBenchOf100())}
 
 
 def test_every_task_of_the_repository_and_24_of_the_quick_run_are_read() -> None:
-    assert {f"atlas/{task.id}" for task in AtlasEnvironment().tasks()} <= read_tasks()
+    assert {f"atlas/{task.id}" for task in AtlasEnvironment().tasks()} <= read_tasks().keys()
     others = [name for name in read_tasks() if not name.startswith("atlas/")]
     assert len(others) >= 20
     assert all(name.count("/") >= 1 and name == name.strip() for name in others)
@@ -54,6 +57,23 @@ def test_what_was_read_is_neither_unread_nor_sealed() -> None:
     assert is_read(task[0], task[2])
     assert not is_sealed(task[0], task[2])
     assert [in_part(task[0], task[2], part) for part in ("open", "unread", "sealed")] == [True, False, False]
+
+
+def test_a_task_that_was_read_to_decide_a_judge_was_unread_in_the_rows_before_it() -> None:
+    later = [name.partition("/") for name, judge in read_tasks().items() if judge == 1]
+    assert len(later) >= 40
+    assert all(is_read(env, task) and is_read(env, task, JUDGE) and not is_read(env, task, 1) for env, _, task in later)
+    assert is_read("atlas", "daylight-lyon", 1)
+
+
+def test_a_sample_of_the_sealed_half_is_drawn_anew_by_its_salt() -> None:
+    drawn = {part: ids(part=part, sample=10) for part in ("sealed", "open")}
+    assert drawn["sealed"] == set(
+        sorted(ids(part="sealed"), key=lambda task: sha256(f"second/workbench/{task}".encode()).hexdigest())[:10]
+    )
+    assert drawn["open"] == set(
+        sorted(ids(part="open"), key=lambda task: sha256(f"workbench/{task}".encode()).hexdigest())[:10]
+    )
 
 
 def test_an_environment_of_ones_own_has_no_sealed_half() -> None:
