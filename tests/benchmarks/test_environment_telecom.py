@@ -12,11 +12,17 @@ import pytest
 
 from atc.errors import EnvironmentProblem, ToolError
 from atc.result import Effect
+from benchmarks.attempt import attempt
 from benchmarks.environments import telecom as module
 from benchmarks.environments.base import Episode
 from benchmarks.environments.self_test import judge, play
 from benchmarks.environments.telecom import INSTALL, TEXT, Telecom, protocols, solo_environment
+from benchmarks.gateway import Caps, Gateway, Upstream
 from benchmarks.read_tasks import is_sealed
+from benchmarks.rows import Row
+from benchmarks.systems import SYSTEMS
+from tests.support.fake_openai_server import serving
+from tests.support.ruler import says
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
 
@@ -25,6 +31,7 @@ needs_package = pytest.mark.skipif(
 )
 SOLUTIONS_OF = 8
 """Tasks of each split whose solutions are played: of all, the self-test is the judge."""
+AIRPLANE = "[service_issue]airplane_mode_on[PERSONA:None]"
 ABROAD = "[mobile_data_issue]user_abroad_roaming_disabled_off[PERSONA:Hard]"
 OVERDUE = "[service_issue]overdue_bill_suspension[PERSONA:Easy]"
 PIN = "[service_issue]lock_sim_card_pin[PERSONA:Hard]"
@@ -146,6 +153,51 @@ def test_the_package_is_imported_without_reading_the_users_env_and_leaves_no_sta
     module.module("domains.telecom.environment")
     for name in ("addict", "deepdiff", "dotenv", "loguru", "toml"):
         assert name not in sys.modules or hasattr(sys.modules[name], "__file__"), name
+
+
+FIRST = """```python
+before = check_status_bar()
+toggle_airplane_mode()
+look(before=before)
+```"""
+THEN = """```python
+answer = [before, check_status_bar()]
+```"""
+WHOLE = """```python
+if "Airplane" in check_status_bar():
+    toggle_airplane_mode()
+answer = check_status_bar()
+```"""
+
+
+@needs_package
+def test_atc_reads_decides_and_acts_in_one_program_over_a_state_that_stays() -> None:
+    row = _tried(WHOLE)
+    assert (row.solved, row.model_calls, row.tool_calls, row.writes) == (True, 1, 3, 1)
+
+
+@needs_package
+def test_what_is_read_after_a_look_is_what_the_write_before_it_left() -> None:
+    row = _tried(FIRST, THEN)
+    assert (row.solved, row.model_calls, row.tool_calls, row.writes) == (True, 2, 3, 1)
+    before, after = row.answer.split("', '")
+    assert "Airplane" in before
+    assert "Airplane" not in after
+
+
+def _tried(*replies: str) -> Row:
+    """One try of ATC at a phone in airplane mode, by a model that says this."""
+    environment, system = Telecom(split="small"), SYSTEMS["atc"]
+
+    async def one(url: str) -> Row:
+        async with Gateway(Upstream(url, "tiny", "tiny", 100_000, direct=True), None).opened() as gateway:
+            try:
+                return await attempt(environment, _task(AIRPLANE), system, 0, gateway, Caps(tokens=10**6), 0.3)
+            finally:
+                await system.aclose()
+
+    with serving(*map(says, replies)) as server:
+        return asyncio.run(one(server.url))
 
 
 def _task(name: str) -> Any:
