@@ -33,10 +33,16 @@ _MAIL = re.compile(r".*(email|contacts).*")
 _CALENDAR = re.compile(r".*(calendar|current_day).*")
 _CLASSES = {"broker": "TradingBot", "ticket": "TicketAPI", "car": "VehicleControlAPI"}
 _DOCUMENTS = {"broker": "trading_bot", "ticket": "ticket_api", "car": "vehicle_control"}
-_SCENARIOS: dict[str, Json] = {"broker": {"authenticated": True}, "ticket": {}, "car": {"fuelLevel": 12.0}}
-"""What differs from a class's own first state: the account is logged in, and the tank holds something."""
+_SCENARIOS: dict[str, Json] = {
+    "broker": {"authenticated": True, "watch_list": []},
+    "ticket": {},
+    "car": {"fuelLevel": 12.0},
+}
+"""What differs from a class's first state: the account is logged in and watches nothing, the tank holds something."""
 
 SERVICES = ("atlas", "trips", "mail", "calendar", "drive", "travel", "bank", "chat", "broker", "ticket", "car")
+ROOMS = (("atlas",), ("trips",), ("mail", "calendar", "drive"), *((name,) for name in SERVICES[5:]))
+"""The services that share what they hold: they are opened together."""
 BUNDLED = ("atlas", "trips")
 """The services that need no package of others."""
 
@@ -67,10 +73,11 @@ def open_world(services: Iterable[str] = SERVICES) -> World:
     wanted = frozenset(services)
     tools: list[Tool] = []
     states: dict[str, Callable[[], Any]] = {}
-    if wanted & {"atlas", "trips"}:
+    if "atlas" in wanted:
+        tools += _facts()
+    if "trips" in wanted:
         atlas = Atlas()
-        for tool in atlas_toolset(atlas).values():
-            tools.append(_named(tool, "trips" if tool.name in _TRIPS else "atlas"))
+        tools += [_named(tool, "trips") for tool in atlas_toolset(atlas).only(*_TRIPS).values()]
         states["trips"] = lambda: [_without(trip, "trip_id") for trip in atlas.trips.state()]
     if wanted & {"mail", "calendar", "drive"}:
         _dojo("workspace", _office_of, tools, states, _office_states)
@@ -84,6 +91,12 @@ def open_world(services: Iterable[str] = SERVICES) -> World:
         _class(service, tools, states)
     kept = [tool for tool in tools if tool.name.partition("_")[0] in wanted]
     return World(Toolset(kept), {name: read for name, read in states.items() if name in wanted})
+
+
+@functools.cache
+def _facts() -> tuple[Tool, ...]:
+    """The tools of Atlas that have no state: one set of them does for all worlds."""
+    return tuple(_named(tool, "atlas") for tool in atlas_toolset(Atlas()).values() if tool.name not in _TRIPS)
 
 
 def _named(tool: Tool, service: str) -> Tool:

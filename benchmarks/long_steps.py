@@ -386,6 +386,8 @@ def local_time(solve: Solver, place: Value) -> Told:
     there = solve(
         "atlas_convert_time", local_time=f"{date}T0{hour}:00:00", from_timezone=zones[0], to_timezone=zones[1]
     )
+    if there["difference_minutes"] == 0:
+        raise NotFitting("the same time")
     text = f"find out what time it is in {place.phrase} when it is 0{hour}:00 in {in_country(here)} on {date}."
     return Told(text, [Value("name", "local_time", "that local time (HH:MM)", there["local_time"][11:16])])
 
@@ -397,6 +399,7 @@ def airport(solve: Solver, place: Value) -> Told:
         raise NotFitting("no airport")
     feet = solve("atlas_get_airport", iata=near[0]["iata"])["elevation_ft"]
     metres = solve("atlas_convert_units", value=feet, from_unit="foot", to_unit="meter")["value"]
+    near_it = f"the airport nearest to {place.phrase}"
     text = (
         f"find the airport nearest to the centre of {place.phrase}, and convert its elevation to metres, rounded to "
         "whole metres."
@@ -404,11 +407,11 @@ def airport(solve: Solver, place: Value) -> Told:
     return Told(
         text,
         [
-            Value("name", "nearest_airport", f"the code of the airport nearest to {place.phrase}", near[0]["iata"]),
+            Value("name", "nearest_airport", f"the code of {near_it}", near[0]["iata"]),
             Value(
                 "number",
                 "elevation_m",
-                f"the elevation of the airport nearest to {place.phrase} in metres",
+                f"the elevation of {near_it} in metres",
                 round(metres),
             ),
         ],

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from atc.result import Effect
 from atc.tools.tool import Toolset
 from benchmarks import long_decisions, long_writes  # noqa: F401 - their steps are in STEPS
 from benchmarks.environments.base import GoldCall
-from benchmarks.long_services import SERVICES, World, open_world
+from benchmarks.long_services import ROOMS, SERVICES, World, open_world
 from benchmarks.long_steps import STEPS, Json, NotFitting, Solver, Step, Value
 
 SEED = "2026-11"
@@ -34,7 +34,8 @@ CALLS = range(8, 26)
 LEAST_SERVICES, MOST_SERVICES = 3, 6
 LEAST_DEPTH = 3
 """Steps of which each takes a value of the one before."""
-OFFERED = 20
+OFFERED, MOST_TOOLS = 20, 14
+"""Tools that a task offers, and those of them that its solution calls at most: the others are look-alikes."""
 MOST_SOURCES = 3
 """Steps of a task that start from its text alone; all others go on from a value."""
 MOST_TRIES = 400
@@ -128,7 +129,8 @@ class _Attempt:
         used: Counter[str],
     ) -> None:
         self.id, self.seed, self.used, self.portal = id_, seed, used, portal
-        self.spare, self.world = spare, open_world(services)
+        self.spare, self.services = spare, services
+        self.rooms: dict[tuple[str, ...], World] = {}
         self.decides = id_.startswith("decide")
         self.calls: list[GoldCall] = []
         self.answers: dict[tuple[str, str], Any] = {}
@@ -145,14 +147,14 @@ class _Attempt:
         self.sources = 2 + self._hash("sources") % (MOST_SOURCES - 1)
 
     def task(self, least_services: int) -> LongTask | None:
-        before = self.world.state()
         while len(self.calls) < self.asked or not self._whole(least_services):
             if not any(self._tried(step) for step in self._candidates()):
                 return None
         names = tuple(step.name for step in self.steps)
         decides = tuple(step.decides for step in self.steps if step.decides)
-        left = self.world.state()
-        if not self._whole(least_services) or left == before:
+        before = self.spare.state()
+        left = before | {name: value for world in self.rooms.values() for name, value in world.state().items()}
+        if left == before:
             return None
         answer, asked = self._answer()
         return LongTask(
@@ -200,8 +202,7 @@ class _Attempt:
             told = step.run(Solver(self._call, self._look, f"{self.seed}/{step.name}"), *given)
         except (NotFitting, ToolError):
             told = None
-        fits = told is not None and len(self.calls) <= CALLS[-1] and len(self._services()) <= MOST_SERVICES
-        if told is None or not fits:
+        if told is None or not self._fits():
             self._put_back(calls)
             return False
         self.steps.append(step)
@@ -213,6 +214,11 @@ class _Attempt:
         self.found.append(told.values)
         self.sentences.append(told.text)
         return True
+
+    def _fits(self) -> bool:
+        """Return whether the calls so far stay within the bounds of a task."""
+        tools = {tool for tool, _ in self.calls}
+        return len(self.calls) <= CALLS[-1] and len(self._services()) <= MOST_SERVICES and len(tools) <= MOST_TOOLS
 
     def _given(self, step: Step) -> list[Value] | None:
         """The values that a step takes, the ones not used yet first; ``None`` where there are none."""
@@ -232,8 +238,10 @@ class _Attempt:
         key = tool, canonical(arguments)
         if key in self.answers:
             return self.answers[key]
+        if tool not in self.spare.tools:
+            raise NotFitting(f"no service has {tool}")
         self.calls.append((tool, arguments))
-        answer = _made(self.portal, self.world.tools, tool, arguments)
+        answer = self._made(tool, arguments)
         if self._writes(tool):
             changed = f"{tool.partition('_')[0]}_"
             self.answers = {known: kept for known, kept in self.answers.items() if not known[0].startswith(changed)}
@@ -241,8 +249,15 @@ class _Attempt:
             self.answers[key] = answer
         return answer
 
+    def _made(self, tool: str, arguments: Json) -> Any:
+        """Make a call on the services of this attempt, which are opened when they are needed."""
+        room = next(room for room in ROOMS if tool.partition("_")[0] in room)
+        if room not in self.rooms:
+            self.rooms[room] = open_world(set(room) & set(self.services))
+        return _made(self.portal, self.rooms[room].tools, tool, arguments)
+
     def _writes(self, tool: str) -> bool:
-        return self.world.tools[tool].protocol.effect is Effect.WRITE
+        return self.spare.tools[tool].protocol.effect is Effect.WRITE
 
     def _look(self, tool: str, arguments: Json) -> Any:
         return _made(self.portal, self.spare.tools, tool, arguments)
@@ -253,9 +268,9 @@ class _Attempt:
         del self.calls[number:]
         self.answers.clear()
         if any(self._writes(tool) for tool, _ in forgotten):
-            self.world = open_world({name.partition("_")[0] for name in self.world.tools})
+            self.rooms.clear()
             for tool, arguments in self.calls:
-                _made(self.portal, self.world.tools, tool, arguments)
+                self._made(tool, arguments)
 
     # What becomes of it
 
@@ -295,7 +310,7 @@ class _Attempt:
         """The tools of the solution and look-alikes: of its services, and some of others, in no telling order."""
         needed = {tool for tool, _ in self.calls}
         services = self._services()
-        others = sorted(self.world.tools.keys() - needed, key=self._hash)
+        others = sorted(self.spare.tools.keys() - needed, key=self._hash)
         near = [name for name in others if name.partition("_")[0] in services]
         far = [name for name in others if name.partition("_")[0] not in services]
         room = max(0, OFFERED - len(needed))
@@ -308,11 +323,8 @@ class _Attempt:
 
 
 def _made(portal: BlockingPortal, tools: Toolset, tool: str, arguments: Json) -> Any:
+    if tool not in tools:
+        raise NotFitting(f"no service has {tool}")
     transport = tools[tool].transport
     assert transport is not None, tool
     return portal.call(transport, dict(arguments))
-
-
-def kinds(tasks: Iterable[LongTask]) -> Counter[str]:
-    """How many tasks have a step of each name."""
-    return Counter(name for task in tasks for name in set(task.steps))
