@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import openai
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -32,6 +33,8 @@ from starlette.routing import Route
 from atc.errors import ToolError
 from atc.models.embedded import EmbeddedModel
 from atc.models.embedded_process import EmbeddedServer
+from atc.models.endpoint_errors import refused_parameters
+from atc.models.messages import estimate_tokens
 from atc.models.resolve import choose_model
 from atc.schemas.protocol import original_arguments
 from benchmarks.environments.base import Episode
@@ -183,6 +186,7 @@ class Gateway:
     def __init__(self, upstream: Upstream, kept: Path | None) -> None:
         self.upstream, self._kept = upstream, kept
         self._sessions: dict[str, Session] = {}
+        self._refused: set[str] = set()  # what this endpoint once turned down
         self._client = httpx.AsyncClient(timeout=PATIENCE_S, trust_env=not upstream.direct)
         self._address = ""
 
@@ -272,12 +276,19 @@ class Gateway:
         return None if asked.cancelled() else asked.result()
 
     async def _forward(self, body: dict[str, Any]) -> tuple[int, Any]:
+        """Ask, and once more at once for each thing that the endpoint turns down and all systems can do without."""
         headers = {"Authorization": f"Bearer {self.upstream.api_key}"} if self.upstream.api_key else {}
-        try:
-            answer = await self._client.post(f"{self.upstream.url}/chat/completions", json=body, headers=headers)
-            return answer.status_code, answer.json()
-        except (httpx.HTTPError, ValueError) as error:
-            return 502, {"error": {"message": f"the model's endpoint failed: {type(error).__name__}: {error}"}}
+        while True:
+            taken = _taken(body, self._refused)
+            try:
+                answer = await self._client.post(f"{self.upstream.url}/chat/completions", json=taken, headers=headers)
+                said = answer.json()
+            except (httpx.HTTPError, ValueError) as error:
+                return 502, {"error": {"message": f"the model's endpoint failed: {type(error).__name__}: {error}"}}
+            refused = set() if answer.status_code == 200 else _turned_down(answer, said) & taken.keys()
+            if not refused:
+                return answer.status_code, said
+            self._refused |= refused
 
     # -- replies that are kept ---------------------------------------------------------------------------------------
 
@@ -331,16 +342,52 @@ def _seed(session: Session) -> int:
     return 1_000 * session.seed + session.begun
 
 
+def _taken(body: dict[str, Any], refused: set[str]) -> dict[str, Any]:
+    """A request without what the endpoint once turned down."""
+    taken = {name: value for name, value in body.items() if name not in refused}
+    if "max_tokens" in refused and "max_tokens" in body:
+        taken["max_completion_tokens"] = body["max_tokens"]
+    return taken
+
+
+def _turned_down(answer: httpx.Response, said: Any) -> set[str]:
+    """What of a request an error turns down, as ATC's own client reads it."""
+    body = said.get("error", said) if isinstance(said, dict) else said
+    return refused_parameters(openai.APIStatusError(json.dumps(said)[:2_000], response=answer, body=body))
+
+
 def _count(session: Session, body: dict[str, Any], kept: dict[str, Any]) -> None:
-    spent, usage = session.spent, kept["reply"].get("usage") or {}
+    spent = session.spent
+    read, written = used_tokens(body, kept["reply"])
     prompt = hashlib.sha256(json.dumps(body.get("messages"), sort_keys=True).encode()).hexdigest()
     spent.model_calls += 1
-    spent.prompt_tokens += usage.get("prompt_tokens") or 0
+    spent.prompt_tokens += read
     if prompt in session.prompts:
-        spent.shared_tokens += usage.get("prompt_tokens") or 0
+        spent.shared_tokens += read
     session.prompts.add(prompt)
-    spent.completion_tokens += usage.get("completion_tokens") or 0
+    spent.completion_tokens += written
     spent.model_s += kept["seconds"]
+
+
+def used_tokens(body: dict[str, Any], reply: dict[str, Any]) -> tuple[int, int]:
+    """What a request and its reply took: the endpoint's own counts, or an estimate (characters / 4) where it has none.
+
+    In an estimate the schemas of tools and of the answer count as the messages do: the model reads them too.
+    """
+    usage = reply.get("usage") or {}
+    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    return prompt_estimate(body) if read is None else read, _estimate(
+        reply.get("choices")
+    ) if written is None else written
+
+
+def prompt_estimate(body: dict[str, Any]) -> int:
+    """About how many tokens a model reads of a request."""
+    return sum(_estimate(body.get(part)) for part in ("messages", "tools", "response_format"))
+
+
+def _estimate(part: Any) -> int:
+    return estimate_tokens(json.dumps(part, ensure_ascii=False)) if part else 0
 
 
 def _streamed(reply: dict[str, Any]) -> Response:

@@ -24,6 +24,7 @@ from atc.errors import EnvironmentProblem, UsageError
 from benchmarks.attempt import attempt, terms
 from benchmarks.common import AsJson, listed
 from benchmarks.environments import ENVIRONMENTS, NAMED, VARIANTS, Environment, Task, open_environment
+from benchmarks.fetch import use_packages
 from benchmarks.gateway import Caps, Gateway, Upstream, upstream
 from benchmarks.picture import draw
 from benchmarks.read_tasks import TASKS, Part, in_part, order, quick_tasks
@@ -307,6 +308,7 @@ def main(
     for option, given in (("--against", against), ("--rules", rules or None), ("--publish", published)):
         if given is not None:
             raise UsageError(f"{option} works on what a file holds: give --summary FILE too")
+    use_packages(data)
     environments = [open_environment(name, data) for name in listed(env, [*ENVIRONMENTS, *NAMED, *VARIANTS], "env")]
     chosen = systems_of(system or (QUICK_SYSTEMS if quick else ",".join(SYSTEMS)))
     if practice and sample is None:
