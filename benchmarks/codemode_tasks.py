@@ -23,7 +23,8 @@ from atc.errors import UsageError
 from atc.tools.tool import Toolset
 from benchmarks.atlas import check, load_tasks, reference_answer
 from benchmarks.environments.base import GoldCall, Task
-from benchmarks.environments.comptoolbench import CompToolBench, leaves, solved
+from benchmarks.environments.comptoolbench import CompToolBench
+from benchmarks.environments.comptoolbench_answers import leaves, solved
 from benchmarks.read_tasks import in_part, order
 
 Json = dict[str, Any]

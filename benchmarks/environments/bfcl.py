@@ -30,7 +30,7 @@ from atc.schemas.protocol import Example, JsonSchema, Protocol, Provenance, Sour
 from atc.schemas.validate import problems
 from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, GoldCall, Task, served
-from benchmarks.environments.comptoolbench import leaves
+from benchmarks.environments.comptoolbench_answers import leaves
 
 Instances = dict[str, Any]
 """An instance of each class of a task, by the name of the class."""

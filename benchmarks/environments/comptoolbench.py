@@ -13,7 +13,7 @@ import json
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ from atc.errors import ToolError
 from atc.result import Effect
 from atc.schemas.protocol import Example, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
-from benchmarks.atlas import check
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, Task, calculate, served
+from benchmarks.environments.comptoolbench_answers import leaves, solved
 
 Arguments = dict[str, Any]
 Computed = Callable[[Arguments], Any]
@@ -284,23 +284,6 @@ COMPUTED: dict[str, Computed] = {
 
 Json = dict[str, Any]
 
-HEADLINE = {
-    "detect_language": "language",
-    "encrypt_text": "encrypted",
-    "extract_numbers": "numbers",
-    "get_exchange_rate": "converted_amount",
-    "hash_text": "hash",
-    "keyword_extract": "keywords",
-    "mask_pii": "masked_text",
-    "percentage_change": "change_percent",
-    "read_file": "content",
-    "sentiment_analysis": "sentiment",
-    "summarize_text": "summary",
-    "translate_text": "translated_text",
-    "word_count": "words",
-}
-"""The value that a tool is asked for, where its response has others beside it."""
-
 
 class CompToolBench(Environment):
     """The tasks of CompToolBench; see :func:`solved` for what counts as an answer.
@@ -344,7 +327,7 @@ class CompToolBench(Environment):
 
         def judge(value: Any) -> bool:
             done = Counter(call.tool for call in episode.calls if call.done)
-            return solved(own, value) and wanted <= done  # nobody has sent a mail by saying so
+            return solved(own, value, WRITES) and wanted <= done  # nobody has sent a mail by saying so
 
         episode = Episode(tools, judge, gold)
         return episode
@@ -399,90 +382,3 @@ def stated(task: Json, tools: dict[str, Json]) -> bool:
 
 def _written(leaf: Any) -> str:
     return str(int(leaf) if isinstance(leaf, float) and leaf.is_integer() else leaf).casefold()
-
-
-def leaves(value: Any) -> Iterator[Any]:
-    """The values in a value that are neither objects nor lists."""
-    if isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from leaves(part)
-    else:
-        yield value
-
-
-# What counts as an answer -------------------------------------------------------------------------------------------
-
-
-def solved(task: Json, value: Any) -> bool:
-    """Tell whether a value answers a task.
-
-    It does if it equals the expected output. Of a step's output the part will do that is news (not said in the call's
-    own arguments), or the one value that the tool is asked for; a task of several parallel steps takes one such part
-    for each step, in their order. Where the task is to pick one of several, its name will do, with no other beside it.
-    """
-    expected, steps = task["expected"], {step["id"]: step for step in task["gold"]}
-    if check(value, expected):
-        return True
-    if check(expected, steps[task["final_step"]]["output"]):
-        return _states(steps[task["final_step"]], value)
-    parts = _parts(expected)
-    if all(any(check(part, step["output"]) for step in task["gold"]) for part in parts):
-        return _states_each(task["gold"], parts, value)
-    return _picks(task["gold"], expected, value)
-
-
-def _states(step: Json, value: Any) -> bool:
-    """Whether a value tells what a step returned."""
-    output = step["output"]
-    if check(value, output):
-        return True
-    if not isinstance(output, dict):
-        return False
-    headline = HEADLINE.get(step["tool"])
-    if headline in output:
-        news = {headline}
-    else:
-        given = [canonical(argument) for argument in step["args"].values()]
-        news = {key for key, part in output.items() if canonical(part) not in given}
-    if isinstance(value, dict) and news and news <= value.keys() <= output.keys():
-        return all(check(part, output[key]) for key, part in value.items())
-    return len(news) == 1 and _sole(value, output[news.pop()])
-
-
-def _sole(value: Any, wanted: Any) -> bool:
-    """Whether a value is the wanted one, or an object that holds it alone."""
-    if isinstance(value, dict) and len(value) == 1 and not isinstance(wanted, dict):
-        value = next(iter(value.values()))
-    return check(value, wanted)
-
-
-def _parts(expected: Any) -> list[Any]:
-    return (
-        list(expected.values())
-        if isinstance(expected, dict)
-        else expected
-        if isinstance(expected, list)
-        else [expected]
-    )
-
-
-def _states_each(gold: Sequence[Json], parts: list[Any], value: Any) -> bool:
-    """Whether a value tells, one after the other, what each of several steps returned."""
-    stated = _parts(value) if isinstance(value, dict | list) else []
-    steps = [next(step for step in gold if check(part, step["output"])) for part in parts]
-    return len(stated) == len(steps) and all(_states(step, one) for step, one in zip(steps, stated, strict=True))
-
-
-def _picks(gold: Sequence[Json], expected: Json, value: Any) -> bool:
-    """Whether a value names the one that was to be picked, and says nothing else of the others."""
-    stated = list(leaves(value))
-    name = next(part for part in expected.values() if isinstance(part, str))
-    rivals = {leaf for step in gold for leaf in leaves(step["args"]) if isinstance(leaf, str) and leaf != name}
-    texts = " ".join(part for part in stated if isinstance(part, str)).casefold()
-    figures = [part for part in stated if isinstance(part, int | float)]
-    known = [leaf for step in gold if name in step["args"].values() for leaf in leaves(step["output"])]
-    return (
-        name.casefold() in texts
-        and not any(rival.casefold() in texts for rival in rivals)
-        and all(any(check(figure, leaf) for leaf in known) for figure in figures)
-    )

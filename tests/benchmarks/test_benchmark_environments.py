@@ -15,7 +15,8 @@ from atc.result import Effect
 from benchmarks.environments import Episode, Task
 from benchmarks.environments.atlas import AtlasEnvironment
 from benchmarks.environments.base import calculate
-from benchmarks.environments.comptoolbench import COMPUTED, CompToolBench, Record, answer, compute, solved, stated
+from benchmarks.environments.comptoolbench import COMPUTED, CompToolBench, Record, answer, compute, stated
+from benchmarks.environments.comptoolbench_answers import solved
 from benchmarks.environments.m3tooleval import Browser, M3ToolEval, Travel, right
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's

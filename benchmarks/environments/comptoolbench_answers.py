@@ -1,0 +1,327 @@
+"""What counts as an answer to a task of CompToolBench, whose own answers are most often the raw response of a tool.
+
+The rules were decided over tries whose systems were not named, by two readers who both had to say that such an answer
+is right (docs/ruler.md). They are of kinds of tasks, and hold for all tasks of a kind:
+
+* *Asked for.* Of a response that is wanted what its tool is asked for will do (:data:`ASKED`), or what is news in it:
+  not said in the call's own arguments. Of a call that changes something, and was made, its confirmation.
+* *Said in any form.* Values may be bare, in an object or list, or in a short text. Then all that is asked for must be
+  in it, every number in it must be one of those calls, and of several alike (the weather of three cities) each value
+  must follow its own name.
+* *Compare.* Where a text asks to compare and names no output, the compared value of each will do. What is said to be
+  the most or the least must be it.
+* *Less than the text asks for.* Where a solution formats the greatest of several amounts, and its text asks for the
+  least and the greatest, both will do, formatted alike; with their rates where the text asks for rates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from atc.calls.json_values import canonical
+from benchmarks.atlas import check
+
+Json = dict[str, Any]
+
+ASKED: dict[str, tuple[str, ...]] = {
+    "calculate_date_diff": ("days", "weeks", "months", "years"),
+    "check_url_status": ("status_code", "response_time_ms"),
+    "data_aggregate": ("groups",),
+    "data_filter": ("filtered",),
+    "data_sort": ("sorted",),
+    "database_query": ("results",),
+    "detect_language": ("language",),
+    "dns_lookup": ("ip_address", "record_type"),
+    "encrypt_text": ("encrypted",),
+    "extract_entities": ("entities",),
+    "extract_numbers": ("numbers",),
+    "generate_report": ("report",),
+    "get_current_time": ("date", "time"),
+    "get_exchange_rate": ("converted_amount",),
+    "get_weather": ("temperature_celsius", "humidity_percent", "wind_speed_kmh", "condition"),
+    "hash_text": ("hash",),
+    "keyword_extract": ("keywords",),
+    "mask_pii": ("masked_text",),
+    "percentage_change": ("change_percent",),
+    "read_file": ("content",),
+    "sentiment_analysis": ("sentiment",),
+    "summarize_text": ("summary",),
+    "translate_text": ("translated_text",),
+    "web_search": ("results",),
+    "word_count": ("words",),
+}
+"""What a tool is asked for, as its description has it, where its response holds more."""
+CONFIRMS = re.compile(r"(_id|^status|^confirmation)$")
+"""Fields of a response that confirm what was done."""
+MOST_WORDS = 40
+"""Words of a text beside the values that it is to tell: a longer one is no answer but a report."""
+
+_NUMBER = re.compile(r"(?<![\w.,:/-])[-+\u2212]?\d[\d,]*(?:\.\d+)?(?!\.?\d)(?![:/-]\d)")
+_REFUSES = re.compile(r"\b(not|no|cannot|unable|failed|error|unknown)\b|n't\b", re.IGNORECASE)
+_MOST = r"max(?:imum)?|highest|best|largest|greatest|most|warmest|hottest"
+_LEAST = r"min(?:imum)?|lowest|worst|smallest|least|coldest|coolest"
+_APART = r"difference|range|spread|gap"
+_MARKS = re.compile(rf"\b(?:(?P<most>{_MOST})|(?P<least>{_LEAST})|(?P<apart>{_APART}))\b", re.IGNORECASE)
+
+
+def solved(task: Json, value: Any, writes: Iterable[str] = ()) -> bool:
+    """Tell whether a value answers a task: it equals the expected output, or a rule of this module takes it.
+
+    Of several parallel steps the parts may stand in their order without names. Where the task is to pick one of
+    several, its name will do, with no other beside it.
+
+    Args:
+        writes: the tools that change something.
+    """
+    expected, steps = task["expected"], {step["id"]: step for step in task["gold"]}
+    if check(value, expected):
+        return True
+    final = steps[task["final_step"]]
+    if check(expected, final["output"]):
+        return _states(final, value, writes) or _tells_both_ends(task, final, value)
+    parts = _parts(expected)
+    if all(any(check(part, step["output"]) for step in task["gold"]) for part in parts):
+        return _states_each(task["gold"], parts, value, writes)
+    return _picks(task["gold"], expected, value) or _compares(task, expected, value)
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """The values in a value that are neither objects nor lists."""
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from leaves(part)
+    else:
+        yield value
+
+
+def asked(step: Json) -> set[str]:
+    """The fields of a step's response that an answer has to tell."""
+    output = step["output"]
+    if named := [key for key in ASKED.get(step["tool"], ()) if key in output]:
+        return set(named)
+    given = [canonical(argument) for argument in step["args"].values()]
+    news = {key for key, part in output.items() if canonical(part) not in given}
+    return news or output.keys() - step["args"].keys()
+
+
+def _states(step: Json, value: Any, writes: Iterable[str]) -> bool:
+    """Whether a value tells what a step returned."""
+    output = step["output"]
+    if check(value, output):
+        return True
+    if not isinstance(output, dict):
+        return False
+    wanted = asked(step)
+    if isinstance(value, dict) and wanted and wanted <= value.keys() <= output.keys():
+        return all(check(part, output[key]) for key, part in value.items())
+    if len(wanted) == 1 and _sole(value, output[next(iter(wanted))]):
+        return True
+    return _tells(step, said(value), writes)
+
+
+def _sole(value: Any, wanted: Any) -> bool:
+    """Whether a value is the wanted one, or an object that holds it alone."""
+    if isinstance(value, dict) and len(value) == 1 and not isinstance(wanted, dict):
+        value = next(iter(value.values()))
+    return check(value, wanted)
+
+
+def _parts(expected: Any) -> list[Any]:
+    return (
+        list(expected.values())
+        if isinstance(expected, dict)
+        else expected
+        if isinstance(expected, list)
+        else [expected]
+    )
+
+
+def _states_each(gold: Sequence[Json], parts: list[Any], value: Any, writes: Iterable[str]) -> bool:
+    """Whether a value tells what each of several steps returned: in their order, or each by its name."""
+    stated = _parts(value) if isinstance(value, dict | list) else []
+    steps = [next(step for step in gold if check(part, step["output"])) for part in parts]
+    if len(stated) == len(steps) and all(_states(step, one, writes) for step, one in zip(steps, stated, strict=True)):
+        return True
+    text, tools = said(value), {step["tool"] for step in steps}
+    if not _are_known(text, steps):
+        return False
+    if len(tools) == len(steps):
+        return all(_holds(step, text, writes) for step in steps)
+    return len(tools) == 1 and all(_tells(step, own, writes) for step, own in _by_name(steps, text))
+
+
+def _picks(gold: Sequence[Json], expected: Json, value: Any) -> bool:
+    """Whether a value names the one that was to be picked, and says nothing else of the others."""
+    stated = list(leaves(value))
+    name = next(part for part in expected.values() if isinstance(part, str))
+    rivals = {leaf for step in gold for leaf in leaves(step["args"]) if isinstance(leaf, str) and leaf != name}
+    texts = " ".join(part for part in stated if isinstance(part, str)).casefold()
+    figures = [part for part in stated if isinstance(part, int | float)]
+    known = [leaf for step in gold if name in step["args"].values() for leaf in leaves(step["output"])]
+    return (
+        name.casefold() in texts
+        and not any(rival.casefold() in texts for rival in rivals)
+        and all(any(check(figure, leaf) for leaf in known) for figure in figures)
+    )
+
+
+# Said in any form ---------------------------------------------------------------------------------------------------
+
+
+def said(value: Any) -> str:
+    """A value as one text: the fields of an object after their names, the items of a list one after the other."""
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {said(part)}" for key, part in value.items())
+    if isinstance(value, list):
+        return "; ".join(map(said, value))
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def _tells(step: Json, text: str, writes: Iterable[str]) -> bool:
+    """Whether a text tells what a step is asked for, and no number that is not of this step."""
+    return _are_known(text, [step]) and _holds(step, text, writes)
+
+
+def _holds(step: Json, text: str, writes: Iterable[str]) -> bool:
+    """Whether what a step is asked for is in a text."""
+    if step["tool"] in writes:
+        return any(CONFIRMS.search(key) and part and _has(text, part) for key, part in step["output"].items())
+    wanted = [leaf for key in sorted(asked(step)) for leaf in leaves(step["output"][key]) if leaf is not None]
+    return bool(wanted) and all(_has(text, leaf) for leaf in wanted)
+
+
+def _has(text: str, leaf: Any) -> bool:
+    """Whether a value is in a text, as a word or number of its own."""
+    if isinstance(leaf, bool):
+        words = set(re.findall(r"\w+", text.casefold()))
+        right, wrong = ({"true", "yes"}, {"false", "no"}) if leaf else ({"false", "no"}, {"true", "yes"})
+        return bool(right & words) and not wrong & words
+    if isinstance(leaf, int | float):
+        return any(check(number, leaf) for number in _numbers(text))
+    short = len(leaf) <= 2  # "A" is a type of record, and "a" a word
+    pattern = re.escape(" ".join(leaf.split()) if short else " ".join(leaf.casefold().split()))
+    return bool(pattern) and bool(
+        re.search(rf"(?<!\w){pattern}(?!\w)", " ".join(text.split() if short else text.casefold().split()))
+    )
+
+
+def _numbers(text: str) -> list[float]:
+    found = (match.strip(",").replace(",", "").replace("\u2212", "-") for match in _NUMBER.findall(text))
+    return [float(number) for number in found if number.strip("+-")]
+
+
+def _are_known(text: str, steps: Sequence[Json], besides: Iterable[Any] = ()) -> bool:
+    """Whether a text is short, refuses nothing, and has no number but those of some steps."""
+    known = [leaf for step in steps for part in (step["output"], step["args"]) for leaf in leaves(part)]
+    texts = sorted({leaf for leaf in known if isinstance(leaf, str) and len(leaf) > 1}, key=len, reverse=True)
+    rest = " ".join(text.split())
+    for one in texts:
+        rest = re.sub(rf"(?<!\w){re.escape(' '.join(one.split()))}(?!\w)", " ", rest, flags=re.IGNORECASE)
+    figures = [leaf for leaf in known if isinstance(leaf, int | float) and not isinstance(leaf, bool)]
+    figures += [number for one in texts if len(numbers := _numbers(one)) == 1 for number in numbers]
+    return (
+        len(re.findall(r"[^\W\d]+", rest)) <= MOST_WORDS
+        and (not _REFUSES.search(rest) or any(isinstance(leaf, bool) for leaf in known))
+        and all(any(check(number, leaf) for leaf in (*figures, *besides)) for number in _numbers(rest))
+    )
+
+
+def _by_name(steps: Sequence[Json], text: str) -> list[tuple[Json, str]]:
+    """Steps of one tool, each with what is said of it: behind its own name, up to the next name or superlative."""
+    names = [_own_name(step, steps) for step in steps]
+    if not all(names):
+        return [(step, "") for step in steps]
+    own = {name.casefold(): "" for name in names if name}
+    marks = rf"\b(?:{'|'.join(map(re.escape, own))}|{_MOST}|{_LEAST}|{_APART})\b"
+    places = [*re.finditer(marks, text, re.IGNORECASE)]
+    for place, following in zip(places, [*places[1:], None], strict=False):
+        if (name := place[0].casefold()) in own:
+            own[name] += " " + text[place.end() : following.start() if following else len(text)]
+    return [(step, own[name.casefold()]) for step, name in zip(steps, names, strict=True) if name]
+
+
+def _own_name(step: Json, steps: Sequence[Json]) -> str | None:
+    """The argument that tells a step from others of its tool."""
+    others = [leaf for other in steps if other is not step for leaf in leaves(other["args"])]
+    return next((leaf for leaf in leaves(step["args"]) if isinstance(leaf, str) and leaf and leaf not in others), None)
+
+
+def _marked(text: str) -> dict[str, str]:
+    """What is said to be the most, the least, and how far these are apart: each up to the next such word."""
+    found = dict.fromkeys(("most", "least", "apart"), "")
+    places = [*_MARKS.finditer(text)]
+    for place, following in zip(places, [*places[1:], None], strict=False):
+        found[str(place.lastgroup)] += " " + text[place.end() : following.start() if following else len(text)]
+    return found
+
+
+# Compare, and both ends ---------------------------------------------------------------------------------------------
+
+
+def _compares(task: Json, expected: Any, value: Any) -> bool:
+    """Whether a value tells what is to be compared of each of several alike, where the text only says to compare."""
+    if not re.search(r"\bcompar", task["query"], re.IGNORECASE) or not isinstance(expected, dict):
+        return False
+    figures = [part for part in expected.values() if isinstance(part, int | float) and not isinstance(part, bool)]
+    steps = [step for step in task["gold"] if isinstance(step["output"], dict)]
+    if len(figures) != 1 or len(steps) < 2 or len({step["tool"] for step in steps}) != 1:
+        return False
+    keys = {key for step in steps for key, part in step["output"].items() if _is_number(part) and part == figures[0]}
+    key = next((k for k in steps[0]["output"] if k in keys and all(k in step["output"] for step in steps)), None)
+    if key is None:
+        return False
+    text, ranked = said(value), sorted(steps, key=lambda step: step["output"][key])
+    apart = round(ranked[-1]["output"][key] - ranked[0]["output"][key], 10)
+    if not _are_known(text, steps, (apart,)):
+        return False
+    for step, own in _by_name(steps, text):
+        if not _has(own, step["output"][key]) or not _are_known(own, [step]):
+            return False
+    told = _marked(text)
+    return (
+        all(_first_name(steps, told[end]) in (None, step) for end, step in (("most", ranked[-1]), ("least", ranked[0])))
+        and all(check(number, apart) for number in _numbers(told["apart"])[:1])
+    )  # fmt: skip
+
+
+def _first_name(steps: Sequence[Json], text: str) -> Json | None:
+    """The step whose name comes first in a text."""
+    places = [
+        (found.start(), number)
+        for number, step in enumerate(steps)
+        if (name := _own_name(step, steps)) and (found := re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE))
+    ]
+    return steps[min(places)[1]] if places else None
+
+
+def _tells_both_ends(task: Json, final: Json, value: Any) -> bool:
+    """Whether a value tells the least and the greatest of several amounts, where the solution formats the greatest."""
+    ends = next((step for step in task["gold"] if step["tool"] == "min_max"), None)
+    if ends is None or final["tool"] != "format_number" or not check(final["args"]["value"], ends["output"]["max"]):
+        return False
+    asks = {str(mark.lastgroup) for mark in _MARKS.finditer(task["query"])}
+    if not asks >= {"most", "least"} or final["args"].get("format") != "comma":
+        return False
+    rates = [step for step in task["gold"] if step["tool"] == "get_exchange_rate"]
+    text, told = said(value), _marked(said(value))
+    if not rates or not _are_known(text, task["gold"]):
+        return False
+    for end, amount in (("most", ends["output"]["max"]), ("least", ends["output"]["min"])):
+        owners = [step for step in rates if check(step["output"]["converted_amount"], amount)]
+        other = ends["output"]["min" if end == "most" else "max"]
+        wanted = [f"{amount:,.2f}"]
+        if re.search(r"\brates?\b", task["query"], re.IGNORECASE):
+            wanted += [str(step["output"]["rate"]) for step in owners]
+        if not all(_has(told[end], one) for one in wanted) or _has(told[end], f"{other:,.2f}"):
+            return False
+        if _first_name(rates, told[end]) not in (None, *owners):
+            return False
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
