@@ -47,6 +47,18 @@ class Wheel:
 
 
 DOCSTRINGS = Wheel("docstring-parser", "0.18.0", "b3fcbed555c47d8479be0796ef7e19c2670d428d72e96da63f3a40122860374b")
+_BFCL = (
+    Wheel("bfcl-eval", "2026.3.23", "3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a"),
+    Wheel("mpmath", "1.4.1", "dc4f0ea2304480d4a9a48a94c1020571558ade522b44a6912efac63a586e140f"),
+)
+_AGENTDOJO = (
+    Wheel("agentdojo", "0.1.35", "364bea4219716b716bf639f504d195943f7f6a5535d312ca41d7098704a2affd"),
+    Wheel("deepdiff", "8.6.1", "ee8708a7f7d37fb273a541fa24ad010ed484192cd0c4ffc0fa0ed5e2d4b9e78b"),
+    Wheel("orderly-set", "5.5.0", "46f0b801948e98f427b412fcabb831677194c05c3b699b80de260374baa0b1e7"),
+    Wheel("email-validator", "2.4.0", "4454e41c4e1c6b6caee34a1dc71d5e736791562be8fd179b02e298f796522684"),
+    Wheel("dnspython", "2.9.2", "af15f7d385a6ae2fb35a796fde2138004c8c42c7389090e2addc83e3b3340fd8"),
+    DOCSTRINGS,
+)
 
 
 @dataclass(frozen=True)
@@ -83,23 +95,14 @@ SETS: dict[str, Set] = {
     ),
     "bfcl": Set(
         "the classes of BFCL (Apache-2.0)",
-        (
-            Wheel("bfcl-eval", "2026.3.23", "3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a"),
-            Wheel("mpmath", "1.4.1", "dc4f0ea2304480d4a9a48a94c1020571558ade522b44a6912efac63a586e140f"),
-        ),
+        _BFCL,
         more="its tasks are not among them: `--data DIR` of `benchmarks.tasks` names a folder that has them",
     ),
     "agentdojo": Set(
         "AgentDojo, tasks and tools (MIT)",
-        (
-            Wheel("agentdojo", "0.1.35", "364bea4219716b716bf639f504d195943f7f6a5535d312ca41d7098704a2affd"),
-            Wheel("deepdiff", "8.6.1", "ee8708a7f7d37fb273a541fa24ad010ed484192cd0c4ffc0fa0ed5e2d4b9e78b"),
-            Wheel("orderly-set", "5.5.0", "46f0b801948e98f427b412fcabb831677194c05c3b699b80de260374baa0b1e7"),
-            Wheel("email-validator", "2.4.0", "4454e41c4e1c6b6caee34a1dc71d5e736791562be8fd179b02e298f796522684"),
-            Wheel("dnspython", "2.9.2", "af15f7d385a6ae2fb35a796fde2138004c8c42c7389090e2addc83e3b3340fd8"),
-            DOCSTRINGS,
-        ),
+        _AGENTDOJO,
     ),
+    "long": Set("the services of the long tasks, of BFCL and AgentDojo (Apache-2.0, MIT)", (*_BFCL, *_AGENTDOJO)),
     "complexfuncbench": Set(
         "ComplexFuncBench out of nestful-wrapper (Apache-2.0)",
         source=Wheel("nestful-wrapper", "0.1.7", "7e7b34b0491d6fb26e9670d6fca93f39a7cc9475e25962d39633889a04e26fe4"),
