@@ -393,7 +393,8 @@ def _taken(body: dict[str, Any], refused: set[str]) -> dict[str, Any]:
 def _turned_down(answer: httpx.Response, said: Any) -> set[str]:
     """What of a request an error turns down, as ATC's own client reads it."""
     body = said.get("error", said) if isinstance(said, dict) else said
-    return refused_parameters(openai.APIStatusError(json.dumps(said)[:2_000], response=answer, body=body))
+    response: Any = answer  # openai's own client may bring another one of the same form
+    return refused_parameters(openai.APIStatusError(json.dumps(said)[:2_000], response=response, body=body))
 
 
 def _count(session: Session, body: dict[str, Any], kept: dict[str, Any]) -> None:
