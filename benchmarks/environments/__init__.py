@@ -16,6 +16,7 @@ from benchmarks.environments.comptoolbench import CompToolBench
 from benchmarks.environments.documented import KINDS
 from benchmarks.environments.m3tooleval import M3ToolEval
 from benchmarks.environments.restbench import RestBench
+from benchmarks.environments.telecom import Telecom
 from benchmarks.environments.toolflow import ToolFlow
 from benchmarks.environments.workbench import WorkBench
 from benchmarks.probing_documents import PROBED, redocumented
@@ -45,7 +46,7 @@ ENVIRONMENTS: dict[str, Callable[[Path | None], Environment]] = {
     "workbench": WorkBench,
 }
 
-NAMED: dict[str, Callable[[Path | None], Environment]] = {"agentdojo": AgentDojo}
+NAMED: dict[str, Callable[[Path | None], Environment]] = {"agentdojo": AgentDojo, "telecom": Telecom}
 """They run where they are named: what runs by default, and the tasks of a quick run, stay what they were."""
 
 VARIANTS: dict[str, Callable[[Path | None], Environment]] = {
