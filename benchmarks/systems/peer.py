@@ -88,7 +88,7 @@ class Peer(System):
             "base_url": f"{job.address}/v1",
             "tools_url": f"{job.address}/tools",
             "steps": job.caps.model_calls,
-            "tools": [_document(tool.protocol) for tool in episode.tools.values()],
+            "tools": [document(tool.protocol) for tool in episode.tools.values()],
         }
 
     @asynccontextmanager
@@ -197,7 +197,7 @@ def _digest(script: str) -> str:
     return made.hexdigest()[:8]
 
 
-def _document(protocol: Protocol) -> dict[str, Any]:
+def document(protocol: Protocol) -> dict[str, Any]:
     """A tool for a peer, its parameters under names that Python can write; the gateway knows both."""
     parameters = parameters_of(protocol)
     properties = {parameter.name: parameter.schema for parameter in parameters}
