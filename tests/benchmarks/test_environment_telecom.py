@@ -185,6 +185,25 @@ def test_what_is_read_after_a_look_is_what_the_write_before_it_left() -> None:
     assert "Airplane" not in after
 
 
+@needs_package
+def test_a_revision_that_leaves_a_write_out_reads_what_was_so_before_it() -> None:
+    """docs/limits.md says so: the phone is out of airplane mode, and the recorded read says that it is in it."""
+    row = _tried(FIRST.replace("look(before=before)", "answer = [][0]"), THEN.replace("before, ", ""))
+    assert (row.solved, row.tool_calls, "Airplane" in row.answer) == (True, 2, True)
+
+
+@needs_package
+def test_what_was_done_before_a_look_is_not_done_again_after_it() -> None:
+    """docs/limits.md says so: the second reboot is another act, and is refused."""
+    read = "answer = check_status_bar()\n```"
+    row = _tried(
+        "```python\nreboot_device()\nlook(done=1)\n```",
+        f"```python\nreboot_device()\n{read}",
+        f"```python\n{read}",
+    )
+    assert (row.status, row.writes, row.model_calls, row.failed) == ("answered", 1, 3, 1)
+
+
 def _tried(*replies: str) -> Row:
     """One try of ATC at a phone in airplane mode, by a model that says this."""
     environment, system = Telecom(split="small"), SYSTEMS["atc"]
