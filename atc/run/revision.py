@@ -390,6 +390,8 @@ def _problems(revision: Revision) -> list[str]:
     at = [f"line {fault.line}: {fault.source_line}"] if fault.line and fault.source_line and not frames else []
     if fault.case is FaultCase.IMPOSSIBLE:
         return [wording.fault_alone(fault), wording.SAID_IMPOSSIBLE]
+    if fault.case is FaultCase.OWN_NONE:
+        return [*at, wording.fault_alone(fault), wording.SAY_WHY]
     return [*at, *frames, wording.fault_alone(fault), *wording.beside(fault)]
 
 

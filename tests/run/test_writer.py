@@ -403,6 +403,17 @@ def test_a_culprit_that_is_no_tool_is_none() -> None:
     assert asyncio.run(writer.name_culprit("answer = 1", "boom")) is None
 
 
+def test_a_large_model_may_say_that_no_tool_is_at_fault() -> None:
+    model = FakeModel(["none"])
+    assert asyncio.run(writer_of("t", TOOLS, model).name_culprit("answer = 1", "boom")) is None
+    assert model.prompts[0][0].content.endswith("If no tool is at fault, reply with: none")
+    for paper, options in ((True, WritingOptions()), (False, WritingOptions(example=True))):
+        model = FakeModel(["none", "find"])
+        writer = writer_of("t", TOOLS, model, options)
+        assert asyncio.run(writer.name_culprit("answer = 1", "boom", among_all=paper)) == "find"
+        assert model.prompts[0][0].content.endswith("from the list and nothing else.")
+
+
 def test_a_small_models_reply_is_ended_where_it_begins_to_copy_long_documents() -> None:
     def drafted(reply: str, example: bool = True, **settings: Any) -> Draft:
         model, options = FakeModel([reply] * 2), WritingOptions(example=example)
