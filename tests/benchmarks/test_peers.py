@@ -18,6 +18,7 @@ import pytest
 
 from atc.errors import EnvironmentProblem
 from benchmarks.peers.job import Tool, annotation, inline, plain, read_value
+from benchmarks.systems import peer as peer_module
 from benchmarks.systems.base import Answer
 from benchmarks.systems.peer import PEERS_FORM, Peer
 from tests.support.gateway import WEATHER, World, a_try, replies, solved
@@ -215,6 +216,16 @@ def test_a_peer_that_does_not_say_that_it_is_ready_is_not_installed(fake: Fake, 
 def test_a_python_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "/no/such/python")
     assert refused(FAKE) == f"{VARIABLE}=/no/such/python cannot be started: No such file or directory"
+
+
+def test_the_environment_of_make_peers_is_found(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake('print(\'{"ready": "fake 2"}\', flush=True)\ninput()')
+    monkeypatch.delenv(VARIABLE)
+    made = tmp_path / ".venv-frameworks" / "bin" / "python"
+    made.parent.mkdir(parents=True)
+    made.symlink_to(tmp_path / "python")
+    monkeypatch.setattr(peer_module, "ROOT", tmp_path)
+    assert asyncio.run(Peer("fake", "", "fake", "fake").version()).startswith("fake 2 ")
 
 
 # What the scripts share -----------------------------------------------------------------------------------------------
