@@ -34,6 +34,7 @@ BLOCKS = run_by(SERVICES)
 SLOW = {
     "batch.md-1",
     "research/benchmarks.md-0",
+    "comparison.md-0",
     "docker.md-0",
     "mcp-server.md-1",
     "mcp-server.md-2",

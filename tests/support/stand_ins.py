@@ -363,6 +363,7 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "research/benchmarks.md-0": a_decoder_and_catalogues,
     "codes.md-1": runs_and_an_index,
     "codes.md-2": grouped_index,
+    "comparison.md-0": the_benchmarks,
     "docker.md-0": an_engine,
     "mcp-server.md-0": a_client_with_a_server,
     "mcp-server.md-2": credentials,
