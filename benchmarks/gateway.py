@@ -16,25 +16,31 @@ import secrets
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import httpx
+import openai
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from atc.errors import ToolError
+from atc._records.prices import Price
+from atc.errors import ToolError, UsageError
 from atc.models.embedded import EmbeddedModel
 from atc.models.embedded_process import EmbeddedServer
+from atc.models.endpoint_errors import refused_parameters
+from atc.models.messages import estimate_tokens
 from atc.models.resolve import choose_model
 from atc.schemas.protocol import original_arguments
 from benchmarks.environments.base import Episode
+from benchmarks.purse import Purse
 from benchmarks.transcript import Transcript
 
 CONTEXT_TOKENS = 16_384
@@ -75,6 +81,8 @@ def upstream(spec: str | None, threads: int | None = None, base_url: str | None 
         ModelUnavailable: there is no such model on this machine, or no endpoint is set up.
     """
     choice = choose_model(spec, base_url=base_url)
+    if choice.kind == "installed":
+        raise UsageError(f"the model {spec!r} is of another package: a benchmark takes those behind an endpoint")
     if choice.kind == "endpoint":
         url = (choice.base_url or "https://api.openai.com/v1").rstrip("/")
         yield Upstream(url, choice.model, choice.model, 32_768, choice.api_key or "")
@@ -96,6 +104,8 @@ MAX_TOKENS = 1_024
 _OURS = ("stream_options", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "n")
 """What a system may not choose, beside those that are set: the sampling, and how many replies one call brings."""
 _ENDED = "this try has ended"
+_BUSY = frozenset({429, 500, 502, 503, 504, 529})
+"""Answers that may pass."""
 
 
 @dataclass(frozen=True)
@@ -178,11 +188,16 @@ class Gateway:
     Args:
         upstream: the real endpoint.
         kept: folder of replies that were made before; ``None`` keeps none.
+        purse: what all requests may cost together; kept replies cost nothing.
+        waits: seconds before a request is made anew that the endpoint was too busy for.
     """
 
-    def __init__(self, upstream: Upstream, kept: Path | None) -> None:
-        self.upstream, self._kept = upstream, kept
+    def __init__(
+        self, upstream: Upstream, kept: Path | None, purse: Purse | None = None, waits: Sequence[float] = ()
+    ) -> None:
+        self.upstream, self._kept, self._purse, self._waits = upstream, kept, purse, tuple(waits)
         self._sessions: dict[str, Session] = {}
+        self._refused: set[str] = set()  # what this endpoint once turned down
         self._client = httpx.AsyncClient(timeout=PATIENCE_S, trust_env=not upstream.direct)
         self._address = ""
 
@@ -245,7 +260,15 @@ class Gateway:
         began = time.perf_counter()
         kept = self._read(body)
         if kept is None:
-            asked = await self._asked(session, body)
+            aside = self._put_aside(body)
+            if aside is None:
+                session.spent.failure = f"the money is used up: {self._purse.closed}" if self._purse else ""
+                return _refused(session.spent.failure, 400)
+            asked = None
+            try:
+                asked = await self._asked(session, body)
+            finally:
+                self._pay(aside, body, asked)
             if asked is None:
                 return _refused(_ENDED, 404)
             status, reply = asked
@@ -263,6 +286,23 @@ class Gateway:
             session.transcript.exchange(body.get("messages", ()), kept["reply"])
         return _streamed(kept["reply"]) if streamed else JSONResponse(kept["reply"])
 
+    def _put_aside(self, body: dict[str, Any]) -> Decimal | None:
+        """What a request may cost; ``None`` where that cannot be paid."""
+        if self._purse is None:
+            return Decimal(0)
+        most = body.get("max_completion_tokens") or body.get("max_tokens") or MAX_TOKENS
+        return self._purse.reserve(prompt_estimate(body), int(most))
+
+    def _pay(self, aside: Decimal, body: dict[str, Any], asked: tuple[int, Any] | None) -> None:
+        """Book what a request did cost. One that was given up may have cost all that it could."""
+        if self._purse is None:
+            return
+        if asked is None:
+            self._purse.pay(aside, aside)
+            return
+        status, reply = asked
+        self._purse.pay(aside, _cost(self._purse.price, body, reply) if status == 200 else Decimal(0))
+
     async def _asked(self, session: Session, body: dict[str, Any]) -> tuple[int, Any] | None:
         """What the endpoint answers; ``None`` where the try ended before."""
         asked = asyncio.ensure_future(self._forward(body))
@@ -272,12 +312,23 @@ class Gateway:
         return None if asked.cancelled() else asked.result()
 
     async def _forward(self, body: dict[str, Any]) -> tuple[int, Any]:
+        """Ask, and once more at once for each thing that the endpoint turns down and all systems can do without."""
         headers = {"Authorization": f"Bearer {self.upstream.api_key}"} if self.upstream.api_key else {}
-        try:
-            answer = await self._client.post(f"{self.upstream.url}/chat/completions", json=body, headers=headers)
-            return answer.status_code, answer.json()
-        except (httpx.HTTPError, ValueError) as error:
-            return 502, {"error": {"message": f"the model's endpoint failed: {type(error).__name__}: {error}"}}
+        waits = iter(self._waits)
+        while True:
+            taken = _taken(body, self._refused)
+            try:
+                answer = await self._client.post(f"{self.upstream.url}/chat/completions", json=taken, headers=headers)
+                said = answer.json()
+            except (httpx.HTTPError, ValueError) as error:
+                return 502, {"error": {"message": f"the model's endpoint failed: {type(error).__name__}: {error}"}}
+            if answer.status_code in _BUSY and (wait := next(waits, None)) is not None:
+                await asyncio.sleep(wait)
+                continue
+            refused = set() if answer.status_code == 200 else _turned_down(answer, said) & taken.keys()
+            if not refused:
+                return answer.status_code, said
+            self._refused |= refused
 
     # -- replies that are kept ---------------------------------------------------------------------------------------
 
@@ -331,16 +382,58 @@ def _seed(session: Session) -> int:
     return 1_000 * session.seed + session.begun
 
 
+def _taken(body: dict[str, Any], refused: set[str]) -> dict[str, Any]:
+    """A request without what the endpoint once turned down."""
+    taken = {name: value for name, value in body.items() if name not in refused}
+    if "max_tokens" in refused and "max_tokens" in body:
+        taken["max_completion_tokens"] = body["max_tokens"]
+    return taken
+
+
+def _turned_down(answer: httpx.Response, said: Any) -> set[str]:
+    """What of a request an error turns down, as ATC's own client reads it."""
+    body = said.get("error", said) if isinstance(said, dict) else said
+    return refused_parameters(openai.APIStatusError(json.dumps(said)[:2_000], response=answer, body=body))
+
+
 def _count(session: Session, body: dict[str, Any], kept: dict[str, Any]) -> None:
-    spent, usage = session.spent, kept["reply"].get("usage") or {}
+    spent = session.spent
+    read, written = used_tokens(body, kept["reply"])
     prompt = hashlib.sha256(json.dumps(body.get("messages"), sort_keys=True).encode()).hexdigest()
     spent.model_calls += 1
-    spent.prompt_tokens += usage.get("prompt_tokens") or 0
+    spent.prompt_tokens += read
     if prompt in session.prompts:
-        spent.shared_tokens += usage.get("prompt_tokens") or 0
+        spent.shared_tokens += read
     session.prompts.add(prompt)
-    spent.completion_tokens += usage.get("completion_tokens") or 0
+    spent.completion_tokens += written
     spent.model_s += kept["seconds"]
+
+
+def used_tokens(body: dict[str, Any], reply: dict[str, Any]) -> tuple[int, int]:
+    """What a request and its reply took: the endpoint's own counts, or an estimate (characters / 4) where it has none.
+
+    In an estimate the schemas of tools and of the answer count as the messages do: the model reads them too.
+    """
+    usage = reply.get("usage") or {}
+    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    return prompt_estimate(body) if read is None else read, _estimate(
+        reply.get("choices")
+    ) if written is None else written
+
+
+def _cost(price: Price, body: dict[str, Any], reply: dict[str, Any]) -> Decimal:
+    """What a reply cost, by the endpoint's own counts."""
+    details = (reply.get("usage") or {}).get("prompt_tokens_details") or {}
+    return price.cost(*used_tokens(body, reply), details.get("cached_tokens") or 0)
+
+
+def prompt_estimate(body: dict[str, Any]) -> int:
+    """About how many tokens a model reads of a request."""
+    return sum(_estimate(body.get(part)) for part in ("messages", "tools", "response_format"))
+
+
+def _estimate(part: Any) -> int:
+    return estimate_tokens(json.dumps(part, ensure_ascii=False)) if part else 0
 
 
 def _streamed(reply: dict[str, Any]) -> Response:

@@ -24,6 +24,7 @@ from atc.errors import EnvironmentProblem, UsageError
 from benchmarks.attempt import attempt, terms
 from benchmarks.common import AsJson, listed
 from benchmarks.environments import ENVIRONMENTS, NAMED, VARIANTS, Environment, Task, open_environment
+from benchmarks.fetch import use_packages
 from benchmarks.gateway import Caps, Gateway, Upstream, upstream
 from benchmarks.picture import draw
 from benchmarks.read_tasks import SECOND, TASKS, Part, in_part, order, quick_tasks
@@ -86,7 +87,13 @@ class Plan:
         return tasks[: self.limit]
 
 
-async def run_plan(plan: Plan, gateway: Gateway, file: Path, report: Callable[[Row], None] = lambda row: None) -> None:
+async def run_plan(
+    plan: Plan,
+    gateway: Gateway,
+    file: Path,
+    report: Callable[[Row], None] = lambda row: None,
+    over: Callable[[], str] = str,
+) -> None:
     """Run what the file does not hold yet, and append a line for each try as it ends.
 
     Environments take turns, and all systems try a task before the next one: wherever it stops, they can be compared.
@@ -97,6 +104,7 @@ async def run_plan(plan: Plan, gateway: Gateway, file: Path, report: Callable[[R
         gateway: opened; before the model and the tools of all tries.
         file: where rows are kept; made when missing.
         report: called with each new row.
+        over: called before each try; why none may begin any more, or nothing.
 
     Raises:
         EnvironmentProblem: nothing can run: no environment, no system, or the first try found no model or no sandbox.
@@ -115,13 +123,16 @@ async def run_plan(plan: Plan, gateway: Gateway, file: Path, report: Callable[[R
     ends = time.monotonic() + 60 * plan.minutes if plan.minutes is not None else math.inf
     try:
         for number, (environment, task, system, seed) in enumerate(missing):
-            if time.monotonic() >= ends:
-                left = len(missing) - number
-                err.print(
-                    f"{plan.minutes:g} minutes are over, {left} tries are left: the same command goes on with them"
+            ended = over() or (f"{plan.minutes:g} minutes are over" if time.monotonic() >= ends else "")
+            if not ended:
+                row = await attempt(
+                    environment, task, system, seed, gateway, plan.caps, plan.temperature, plan.transcripts
                 )
+                ended = over() if row.status == "environment" else ""
+            if ended:
+                left = len(missing) - number
+                err.print(f"{ended}, {left} tries are left: the same command goes on with them", markup=False)
                 break
-            row = await attempt(environment, task, system, seed, gateway, plan.caps, plan.temperature, plan.transcripts)
             if row.status == "environment" and number == 0:
                 raise EnvironmentProblem(row.error)
             append(file, row)
@@ -308,6 +319,7 @@ def main(
     for option, given in (("--against", against), ("--rules", rules or None), ("--publish", published)):
         if given is not None:
             raise UsageError(f"{option} works on what a file holds: give --summary FILE too")
+    use_packages(data)
     environments = [open_environment(name, data) for name in listed(env, [*ENVIRONMENTS, *NAMED, *VARIANTS], "env")]
     chosen = systems_of(system or (QUICK_SYSTEMS if quick else ",".join(SYSTEMS)))
     if practice and sample is None:

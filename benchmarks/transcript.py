@@ -84,6 +84,7 @@ class Transcript:
         for choice in reply.get("choices", ()):
             message = choice.get("message", {})
             self._shown.add(json.dumps({"role": "assistant", "content": message.get("content")}, sort_keys=True))
+            self._shown.add(json.dumps({k: v for k, v in message.items() if v is not None}, sort_keys=True))
             self._parts.append(f"## the model ({choice.get('finish_reason')})\n\n{_text_of(message)}")
 
     def text(self, task: Task, gold: Gold | None, row: Row) -> str:

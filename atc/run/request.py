@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from atc.programs.answers.types import AnswerType
     from atc.run.conversation import Upcoming
 
-MAX_TASK = 20_000
+MAX_TASK = 100_000
 """Characters of a task."""
 
 

@@ -16,6 +16,7 @@ from benchmarks.environments.comptoolbench import CompToolBench
 from benchmarks.environments.documented import KINDS
 from benchmarks.environments.m3tooleval import M3ToolEval
 from benchmarks.environments.restbench import RestBench
+from benchmarks.environments.telecom import Telecom
 from benchmarks.environments.toolflow import ToolFlow
 from benchmarks.environments.workbench import WorkBench
 from benchmarks.probing_documents import PROBED, redocumented
@@ -45,7 +46,19 @@ ENVIRONMENTS: dict[str, Callable[[Path | None], Environment]] = {
     "workbench": WorkBench,
 }
 
-NAMED: dict[str, Callable[[Path | None], Environment]] = {"agentdojo": AgentDojo}
+
+def _long_tasks(data: Path | None) -> Environment:
+    """The long tasks are composed over the other environments' services, so they are imported when they are named."""
+    from benchmarks.environments.long_tasks import LongTasks
+
+    return LongTasks(data)
+
+
+NAMED: dict[str, Callable[[Path | None], Environment]] = {
+    "agentdojo": AgentDojo,
+    "long": _long_tasks,
+    "telecom": Telecom,
+}
 """They run where they are named: what runs by default, and the tasks of a quick run, stay what they were."""
 
 VARIANTS: dict[str, Callable[[Path | None], Environment]] = {

@@ -33,9 +33,7 @@ from benchmarks.environments.base import Environment, Episode, Gold, GoldCall, T
 Json = dict[str, Any]
 
 VERSION = "v1.2.2"
-INSTALL = (
-    "pip install --no-deps agentdojo==0.1.35 deepdiff orderly-set cachebox docstring-parser email-validator dnspython"
-)
+INSTALL = "python -m benchmarks.fetch agentdojo"
 SUITES = ("workspace", "travel", "banking", "slack")
 
 READS = frozenset(

@@ -36,7 +36,7 @@ Instances = dict[str, Any]
 """An instance of each class of a task, by the name of the class."""
 
 PACKAGE, NUMBERS = "bfcl_eval", "mpmath"
-INSTALL = "pip install --no-deps bfcl-eval==2026.3.23 mpmath"
+INSTALL = "python -m benchmarks.fetch bfcl"
 _SOURCES = f"{PACKAGE}.eval_checker.multi_turn_eval.func_source_code"
 _MODULES = {
     "GorillaFileSystem": "gorilla_file_system",

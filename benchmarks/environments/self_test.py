@@ -17,6 +17,7 @@ from atc.cli.console import guarded
 from atc.errors import EnvironmentProblem, ToolError
 from benchmarks.common import MaybeData, listed, show
 from benchmarks.environments import ENVIRONMENTS, NAMED, Environment, Episode, Gold, GoldCall, Task, open_environment
+from benchmarks.fetch import use_packages
 
 WRONG = "zzqx: no task has this answer"
 
@@ -104,6 +105,7 @@ def main(
     verbose: Annotated[bool, typer.Option("--verbose", help="Name the tasks.")] = False,
 ) -> None:
     """Judge the environments by their own solutions; exit with 1 where one is wrong or cannot be opened."""
+    use_packages(data)
     rows, wrong = [], 0
     for name in listed(env, [*ENVIRONMENTS, *NAMED], "env"):
         try:

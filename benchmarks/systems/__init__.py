@@ -13,6 +13,7 @@ from atc_research.naviagent.navigate import Navigate
 from atc_research.reto.layered_calls import LayeredCalls
 from benchmarks.systems.atc import Atc, ChainOfCountedFindings, Undemonstrated
 from benchmarks.systems.base import Answer, Job, System
+from benchmarks.systems.function_calling import FunctionCalling
 from benchmarks.systems.peer import Peer
 
 __all__ = [
@@ -89,6 +90,7 @@ SYSTEMS: dict[str, System] = {
         Atc("layered-calls", "RETO's own form: tool calls layer by layer", {"strategy": "layered-calls"}),
         Atc("layered-calls-flat", "the same with all tools in one layer", {"strategy": LayeredCalls(sketch=False)}),
         Atc("dfsdt", "DFSDT of ToolLLM: one JSON call a step, and ways back", {"strategy": "dfsdt"}),
+        FunctionCalling(),
         Peer("smolagents-code", "smolagents' CodeAgent", "run_smolagents", "'smolagents[openai]'", "code"),
         Peer("smolagents-tools", "smolagents' ToolCallingAgent", "run_smolagents", "'smolagents[openai]'", "tools"),
         Peer(

@@ -1,8 +1,8 @@
 """Other people's agents, each in a process of its own: their packages, their prompts, their default settings.
 
 ``python -m benchmarks.peers SCRIPT MODE`` is run by the Python that has the peer (``ATC_PEER_PYTHON_<SCRIPT>``, else
-this one). It reads one JSON line, a job, and writes two: its version when it is ready to begin, and its answer. Model
-and tools are behind the gateway, so a peer that hangs or dies takes nothing with it.
+that of ``make peers``, else this one). It reads one JSON line, a job, and writes two: its version when it is ready to
+begin, and its answer. Model and tools are behind the gateway, so a peer that hangs or dies takes nothing with it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ ROOT = Path(__file__).parents[2]
 START_S = 120.0
 _LINE = 1 << 24
 """Bytes of an answer."""
+_MADE = {"run_langgraph_codeact": ".venv-codeact"}
+"""Where `make peers` puts a peer that is not beside the others."""
 _TAIL = 10_000
 """Bytes of what a peer says on stderr that are kept: the last ones."""
 _KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "SSL_CERT_FILE")
@@ -88,7 +90,7 @@ class Peer(System):
             "base_url": f"{job.address}/v1",
             "tools_url": f"{job.address}/tools",
             "steps": job.caps.model_calls,
-            "tools": [_document(tool.protocol) for tool in episode.tools.values()],
+            "tools": [document(tool.protocol) for tool in episode.tools.values()],
         }
 
     @asynccontextmanager
@@ -98,7 +100,7 @@ class Peer(System):
         Raises:
             EnvironmentProblem: there is no such Python.
         """
-        python = os.environ.get(self._variable, sys.executable)
+        python = self._python()
         environment = {name: value for name, value in os.environ.items() if name in _KEPT} | _SET
         pipe = asyncio.subprocess.PIPE
         with tempfile.TemporaryDirectory(prefix="atc-peer-", ignore_cleanup_errors=True) as folder:
@@ -124,6 +126,11 @@ class Peer(System):
                 yield process
             finally:
                 await process.ended()
+
+    def _python(self) -> str:
+        """The Python that has the peer: the one that is named, that of `make peers`, or else this one."""
+        made = ROOT / _MADE.get(self._script, ".venv-frameworks") / "bin" / "python"
+        return os.environ.get(self._variable) or (str(made) if made.exists() else sys.executable)
 
     async def _ready(self, process: _Process) -> str:
         """The peer's packages and their releases, once it has loaded.
@@ -197,17 +204,29 @@ def _digest(script: str) -> str:
     return made.hexdigest()[:8]
 
 
-def _document(protocol: Protocol) -> dict[str, Any]:
-    """A tool for a peer, its parameters under names that Python can write; the gateway knows both."""
+def document(protocol: Protocol) -> dict[str, Any]:
+    """A tool for a peer, its parameters under names that Python can write; the gateway knows both.
+
+    What ATC notes for itself in a schema (``x-atc-…``) is left out: others would pay for it and cannot use it.
+    """
     parameters = parameters_of(protocol)
     properties = {parameter.name: parameter.schema for parameter in parameters}
     required = [parameter.name for parameter in parameters if parameter.required]
     return {
         "name": protocol.name,
         "description": protocol.description,
-        "returns": protocol.returns,
-        "parameters": protocol.parameters | {"properties": properties, "required": required},
+        "returns": _bare(protocol.returns),
+        "parameters": _bare(protocol.parameters | {"properties": properties, "required": required}),
     }
+
+
+def _bare(schema: Any) -> Any:
+    """The same without the notes of ATC."""
+    if isinstance(schema, list):
+        return [_bare(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: _bare(part) for name, part in schema.items() if not name.startswith("x-atc-")}
 
 
 def _answer(message: dict[str, Any], job: Job) -> Answer:

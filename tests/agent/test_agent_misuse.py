@@ -26,9 +26,13 @@ def test_a_task_is_words(task: Any) -> None:
         agent(GOOD).run(task)
 
 
+def test_a_task_may_hold_the_policy_that_it_stands_under() -> None:
+    assert agent(GOOD).run("Always be polite. " * 3_000 + "What is twice 4?").status == "answered"
+
+
 def test_a_task_is_not_endless() -> None:
-    with pytest.raises(UsageError, match="20,001 characters; the limit is 20,000"):
-        agent(GOOD).run("x" * 20_001)
+    with pytest.raises(UsageError, match="100,001 characters; the limit is 100,000"):
+        agent(GOOD).run("x" * 100_001)
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,7 @@ def test_a_solution_is_never_evaluated(bench: Bfcl, folder: Path, call: str) -> 
 
 def test_a_missing_package_names_the_command(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PACKAGE", "no_such_package_at_all")
-    with pytest.raises(EnvironmentProblem, match="pip install --no-deps bfcl-eval=="):
+    with pytest.raises(EnvironmentProblem, match=r"python -m benchmarks\.fetch bfcl"):
         Bfcl(tmp_path).tasks()
 
 

@@ -15,7 +15,7 @@ import openai
 import pytest
 
 from benchmarks.gateway import Caps, Gateway, Session, Upstream
-from tests.support.fake_openai_server import Handler, answers, fails, serving
+from tests.support.fake_openai_server import Handler, answers, fails, serving, whole
 from tests.support.gateway import World, a_try, replies, weather_episode
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
@@ -112,6 +112,34 @@ def test_model_and_sampling_are_the_benchmarks() -> None:
         assert (first["seed"], second["seed"]) == (3000, 3001), "the same question again is sampled anew"
 
     trying(replies("hi"), seed=3)(act)
+
+
+def test_where_an_endpoint_counts_nothing_the_schemas_of_the_tools_count_as_the_words_do() -> None:
+    async def act(world: World) -> None:
+        function = {"name": "weather", "description": "d" * 400, "parameters": {"type": "object"}}
+        await ask(world)
+        bare = world.spent.prompt_tokens
+        await ask(world, tools=[{"type": "function", "function": function}])
+        assert 0 < bare < 30
+        assert 100 < world.spent.prompt_tokens - 2 * bare < 150
+        assert 100 <= world.spent.completion_tokens / 2 < 150, "what a call is written with counts, too"
+
+    trying(whole(tool_calls=[{"id": "1", "function": {"name": "weather", "arguments": "a" * 400}}]))(act)
+
+
+def test_what_an_endpoint_takes_from_nobody_is_left_out_for_all() -> None:
+    async def act(world: World) -> None:
+        assert [(await ask(world)).status_code for _ in range(2)] == [200, 200]
+        first, second, third, *later = world.requests
+        assert {"max_tokens", "temperature"} <= first.keys()
+        assert second["max_completion_tokens"] == first["max_tokens"]
+        assert "max_tokens" not in second
+        assert all("temperature" not in request for request in (third, *later))
+        assert (len(world.requests), world.spent.model_calls) == (4, 2), "a refusal is no call"
+
+    words = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+    warm = "Unsupported value: 'temperature' does not support 0.3 with this model. Only the default (1) is supported."
+    trying(fails(400, words), fails(400, warm), replies("hi"))(act)
 
 
 # Kept replies ---------------------------------------------------------------------------------------------------------
