@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 OTHERS := .venv-others
 FRAMEWORKS := .venv-frameworks
+INSPECT := .venv-inspect
 BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 
@@ -32,6 +33,8 @@ SITE := .venv-docs
 SITE_PACKAGES := 'linkchecker>=10.6' 'mkdocs>=1.6,<2' 'mkdocs-material>=9.8,<10' 'mkdocstrings[python]>=1.0'
 # Frameworks of others whose tools come in, and into which an agent goes: the tests need them beside ATC, and nothing else does.
 FRAMEWORK_PACKAGES := 'langchain>=1.4' 'langchain-core>=1.7' hypothesis pytest
+# The evaluations of Inspect need some hundred packages, so they have an environment of their own. They are pinned: figures are of one version.
+INSPECT_PACKAGES := 'inspect-ai==0.3.285' 'inspect-evals[agentdojo]==0.26.0' hypothesis pytest
 # Agents of others that the ruler compares with (docs/ruler.md). One of them needs an older openai than ATC: it has an environment without ATC.
 PEER_EXTRAS := peer-pydantic-ai,peer-smolagents
 CODEACT := .venv-codeact
@@ -88,13 +91,19 @@ $(FRAMEWORKS)/.done: pyproject.toml Makefile
 	$(FRAMEWORKS)/bin/python -m pip install $(PIP_FLAGS) -e '.[$(PEER_EXTRAS)]' $(FRAMEWORK_PACKAGES)
 	@touch $@
 
+$(INSPECT)/.done: pyproject.toml Makefile
+	$(PYTHON) -m venv $(INSPECT)
+	$(INSPECT)/bin/python -m pip install $(PIP_FLAGS) -e . $(INSPECT_PACKAGES)
+	@touch $@
+
 $(CODEACT)/.done: Makefile
 	$(PYTHON) -m venv $(CODEACT)
 	$(CODEACT)/bin/python -m pip install $(PIP_FLAGS) $(CODEACT_PACKAGES)
 	@touch $@
 
-frameworks: $(FRAMEWORKS)/.done  ## LangChain, pydantic-ai and smolagents in an environment of their own, and the tests that need them
-	$(FRAMEWORKS)/bin/python -m pytest -m slow -rs tests/frameworks
+frameworks: $(FRAMEWORKS)/.done $(INSPECT)/.done  ## LangChain, pydantic-ai, smolagents and Inspect in environments of their own, and the tests that need them
+	$(FRAMEWORKS)/bin/python -m pytest -m slow -rs tests/frameworks --ignore=tests/frameworks/test_inspect.py
+	$(INSPECT)/bin/python -m pytest -m slow -rs tests/frameworks/test_inspect.py tests/frameworks/test_frameworks_docs.py
 
 peers: $(VENV)/.test $(FRAMEWORKS)/.done $(CODEACT)/.done  ## agents of others for the ruler (docs/ruler.md), and the tests that need them
 	ATC_PEER_PYTHON_RUN_SMOLAGENTS=$(CURDIR)/$(FRAMEWORKS)/bin/python \
@@ -150,4 +159,4 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml research/pyproject.toml
 	@touch $@
 
 clean:  ## remove the environments and what was built
-	rm -rf $(VENV) $(OTHERS) $(FRAMEWORKS) $(CODEACT) $(RELEASE) build dist *.egg-info
+	rm -rf $(VENV) $(OTHERS) $(FRAMEWORKS) $(INSPECT) $(CODEACT) $(RELEASE) build dist *.egg-info

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from atc.sandboxes.conformance import check_sandbox
     from atc.sandboxes.contract import Job, Limits, Sandbox
     from atc.schemas.protocol import Example, Protocol, Source, Status
-    from atc.serve.frameworks import to_langchain, to_pydantic_ai, to_smolagents
+    from atc.serve.frameworks import to_inspect, to_langchain, to_pydantic_ai, to_smolagents
     from atc.settings import Settings
     from atc.tools.functions import tool
     from atc.tools.to_json import to_json
@@ -143,6 +143,7 @@ __all__ = [
     "check_sandbox",
     "open_model",
     "probe",
+    "to_inspect",
     "to_json",
     "to_langchain",
     "to_pydantic_ai",
@@ -180,7 +181,7 @@ _MODULES = {
         "UsageError",
         "WritesPlanned",
     ),
-    "atc.serve.frameworks": ("to_langchain", "to_pydantic_ai", "to_smolagents"),
+    "atc.serve.frameworks": ("to_inspect", "to_langchain", "to_pydantic_ai", "to_smolagents"),
     "atc.facts": ("Fault", "Finding"),
     "atc.models.base": ("Message", "Model", "ModelRequest", "Reply", "WrappedModel"),
     "atc.models.embedded": ("EmbeddedModel",),

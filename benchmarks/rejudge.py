@@ -120,8 +120,8 @@ def main(
     for old, new in zip(before, after, strict=True):
         for place in (new.env, "all"):
             counts[place, new.system].update(
-                tries=1, again=new.judge == JUDGE, before=old.solved, now=new.solved,
-                gained=new.solved and not old.solved, lost=old.solved and not new.solved,
+                tries=1, again=int(new.judge == JUDGE), before=int(old.solved), now=int(new.solved),
+                gained=int(new.solved > old.solved), lost=int(new.solved < old.solved),
             )  # fmt: skip
     show(
         "Judged again",

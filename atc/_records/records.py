@@ -78,6 +78,7 @@ class FaultCase(StrEnum):
     NO_SUCCESS = "no_success"
     NOTHING_FOUND = "nothing_found"
     EMPTY = "empty"
+    OWN_NONE = "own_none"  # the program's own None: no call that was made is behind it
     ANSWER_TYPE = "answer_type"
     UNPACKED = "unpacked"
     # remarks alone
@@ -104,7 +105,7 @@ NO_FAILURES: frozenset[str] = frozenset(
 WARNINGS: frozenset[str] = frozenset({FaultCase.UNRESOLVED, FaultCase.FIRST_PART})
 """The cases of remarks with which an answer is not to be relied on before somebody looked."""
 ODD_ANSWERS: frozenset[str] = frozenset(
-    {FaultCase.EMPTY, FaultCase.NOTHING_FOUND, FaultCase.NO_SUCCESS, FaultCase.NO_CALLS}
+    {FaultCase.EMPTY, FaultCase.OWN_NONE, FaultCase.NOTHING_FOUND, FaultCase.NO_SUCCESS, FaultCase.NO_CALLS}
 )
 """The cases of an answer that is there: whether it is what was wanted, the program's author knows."""
 

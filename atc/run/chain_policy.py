@@ -78,7 +78,7 @@ class ChainPolicy:
             nothing = all(each.status in _NOT_THERE for each in failed)
         if value in (None, ""):  # where it was set, and not from a call that failed or a part of a list
             searched = fault.call is None and any(is_first_part(call) for call in self._run.last_calls)
-            nothing = fault.case is FaultCase.EMPTY and not fault.reason and not searched
+            nothing = fault.case in (FaultCase.EMPTY, FaultCase.OWN_NONE) and not fault.reason and not searched
         answers = self._loop.answer_type is None or self._run.misfit(value) is None
         return nothing and before == value and answers
 

@@ -34,6 +34,8 @@ from atc.run.writer import DEFAULT_OPTIONS, Draft, Writer, WritingOptions
 from atc.traces.stores.base import StoredRun
 
 T = TypeVar("T")
+_OF_NO_TOOL = frozenset({FaultCase.ANSWER_TYPE, FaultCase.OWN_NONE})
+"""The faults of answers that no tool gave: nobody is asked which one it was."""
 
 
 class ProgramLoop:
@@ -272,9 +274,7 @@ class ProgramLoop:
             return None
         if asked := await self.requests.grant():
             fault = fault.model_copy(update={"offered": tuple(asked)})
-        untraced = (
-            fault.tool is None and fault.kind == "answer" and fault.case is not FaultCase.ANSWER_TYPE and bool(own)
-        )
+        untraced = fault.tool is None and fault.kind == "answer" and fault.case not in _OF_NO_TOOL and bool(own)
         if self.options.author == "caller":
             way, untraced = "structure", False
         if way == "none":

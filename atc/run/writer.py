@@ -32,6 +32,8 @@ from atc.wording.prompting import fenced, prompt
 
 EXAMPLES = {"plain": "example_task_plain", "stubs": "example_task", "json": "example_task_json"}
 """The worked example, with its tools shown as those of the task are."""
+NO_TOOL = "none"
+"""Says that no tool is at fault."""
 MAX_DOCUMENT = 6_000
 """Characters of the documents of tools that a program failed by."""
 
@@ -155,6 +157,7 @@ class Writer:
             ask=DOCS if DOCS in self._asking else None,
             pages=self._pages,
             plain=self._options.tools == "plain",
+            share=not self._example,  # a small model was measured with each type in its place
             order=self._by_layer(self._tools),
         )
 
@@ -230,11 +233,12 @@ class Writer:
         """
         tools = [name for name in self._tools if len(name) <= MAX_CHOICE]
         named = [] if among_all else [name for name in tools if name in program]
-        tools = (named or tools)[:MAX_ENUM]  # of more, no grammar is made
+        none = "" if among_all or self._example or NO_TOOL in tools else NO_TOOL  # untried with a small model
+        tools = (named or tools)[: MAX_ENUM - bool(none)]  # of more, no grammar is made
         if not tools:
             return None
         shown = {"program": fenced(program), "error": legible(error[:1500])}
-        text = prompt("attribute", task=self._run.task, tools=tools, **shown)
+        text = prompt("attribute", task=self._run.task, tools=tools, no_tool=none, **shown)
         reply = await ask(
             self._run.model,
             self._run.emit,
@@ -243,9 +247,9 @@ class Writer:
             max_tokens=40,
             temperature=0.0,
             seed=self._settings.seed,
-            choices=tools,
+            choices=[*tools, none] if none else tools,
         )
-        return reply.value if isinstance(reply.value, str) else None
+        return reply.value if isinstance(reply.value, str) and reply.value != none else None
 
     def _draft(self, reply: Reply, inputs: Collection[str]) -> Draft:
         ended = bool(self._stop) and reply.finish_reason == "stop" and reply.text.count("```") % 2 == 1
@@ -275,7 +279,9 @@ class Writer:
     async def messages(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:
         """Return the prompt for the next program, given those that failed and the calls that were made."""
         system = "system_brief" if self._example else "system"
-        base = [Message("system", prompt(system, say=self._settings.sentence), fixed=True)]
+        base = [
+            Message("system", prompt(system, say=self._settings.sentence, typed=bool(self._answer_type)), fixed=True)
+        ]
         if self._example:
             base.append(Message("user", prompt(EXAMPLES[self._options.tools]), fixed=True))
             base.append(Message("assistant", prompt("example_program"), fixed=True))

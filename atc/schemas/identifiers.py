@@ -92,7 +92,7 @@ def singular(word: str, *, stem: bool = False) -> str:
 
 def is_plural(name: str) -> bool:
     """Whether a name stands for several things: ``language_codes``."""
-    return not name.lower().endswith(words_of(name)[-1:] or ("",))
+    return not name.lower().rstrip("_").endswith(words_of(name)[-1:] or ("",))
 
 
 def is_identifier(name: str, kinds: frozenset[str] = THINGS | HANDED_OUT | REGISTERED | LABELS) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from atc.wording.faults import (
     SAID_IMPOSSIBLE,
+    SAY_WHY,
     SENT_BACK,
     beside,
     done,
@@ -53,6 +54,7 @@ from atc.wording.parts import (
 __all__ = [
     "HIDDEN",
     "SAID_IMPOSSIBLE",
+    "SAY_WHY",
     "SENT_BACK",
     "answer",
     "approved_by",

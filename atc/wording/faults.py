@@ -114,7 +114,7 @@ def _fault(f: Fault) -> str:
             return f"the program asks the user: {f.reason!r}"
         case FaultCase.NO_ANSWER | FaultCase.NOTHING_FOUND | FaultCase.NO_CALLS | FaultCase.NO_SUCCESS:
             return _no_answer(f)
-        case FaultCase.EMPTY:
+        case FaultCase.EMPTY | FaultCase.OWN_NONE:
             return _empty(f)
         case FaultCase.ANSWER_TYPE:
             return _misfit(f)
@@ -238,6 +238,10 @@ SAID_IMPOSSIBLE = (
     "find_tools"
 )
 """Stands beside the fault of a program that says that no tool can do the task, where tools were left out."""
+
+
+SAY_WHY = "if nothing is to be done, or the data does not say, set `answer` to a text that says why"
+"""Stands beside the fault of a program whose answer is its own ``None``."""
 
 
 def done(made: str, value: str) -> str:

@@ -2,7 +2,8 @@
 
 The tasks, the tools and every call with its response come from the data directory. The data holds no final answers, so
 an answer is not judged: a task is solved when all calls of its own solution were made and answered, in any order. No
-tool changes anything.
+tool changes anything. One kind of call may be missing: a look-up of a place (:data:`LOOKUPS`), where later calls take
+something of its response, and all that they take came from other responses too.
 
 The record is all there is of the service. A call answers as the task's own record has it, else as another task's has
 it; records show different parts of one response, so of these the longest is taken. A call that nobody recorded finds
@@ -17,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,11 @@ MAX_NUMBER = 10**18
 """A greater integer is no coordinate, price or identifier, and is compared as text."""
 USUAL = {"cabinClass": "ECONOMY", "sort": "BEST"}
 """What the service takes for an argument that is left out, where its documents do not say."""
+
+LOOKUPS = ("_location", "_destination", "location_to_lat_long")
+"""How the names of the tools end that look up a place by its name."""
+CHEAPEST = "get_min_price"
+"""How the names of the tools begin that tell on which day something is cheapest."""
 
 _DEFAULT = re.compile(r"\*\*default\*\* (?:value )?is set to \*\*(\w+)\*\*", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -216,6 +223,8 @@ MAX_LIST, MAX_SHOWN = 2, 80
 
 Path_ = tuple[str, ...]
 _REFERENCE = re.compile(r"`/?(api/v1/\w+/\w+)`(\*\*\([^*]*\)\*\*)?( endpoints?)?( in \*\*\w+\*\* collection)?")
+_DAY = re.compile(r"\d{4}-(?:0\d|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
+_COUNTED = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _WHEN = re.compile(r"\d{4}-\d\d-\d\d|\d\d:\d\d")
 
 
@@ -264,15 +273,32 @@ class ComplexFuncBench(Environment):
         tools = Toolset(self._tool(name, task.id) for name in task.tools)
         gold = self._gold(task.id)
 
+        taken = self._taken(task.id)
+
         def judge(value: Any) -> bool:
             answered = [(call.tool, call.arguments) for call in episode.calls if call.done]
-            return all(any(self.calls.same(wanted, made) for made in answered) for wanted in gold)
+            told = {str(leaf) for call in episode.calls if call.answered for leaf in _leaves(call.answer)}
+            missing = [
+                number
+                for number, wanted in enumerate(gold)
+                if not any(self.calls.same(wanted, made) for made in answered)
+            ]
+            return all(taken[number] and taken[number] <= told for number in missing)
 
         episode = Episode(tools, judge, gold)
         return episode
 
     def gold(self, task: Task) -> Gold:
         return Gold(self._gold(task.id))
+
+    def _taken(self, task: str) -> list[frozenset[str]]:
+        """For each call of the solution what later calls take of its response; of other tools than look-ups nothing."""
+        steps, found = self.records[task]["gold"], list[frozenset[str]]()
+        for number, step in enumerate(steps):
+            later = {str(leaf) for other in steps[number + 1 :] for leaf in _leaves(other["resolved"])}
+            own = {str(leaf) for leaf in _leaves(step["response"]) if leaf not in (None, "")}
+            found.append(frozenset(own & later if tool_name(step["tool"]).endswith(LOOKUPS) else ()))
+        return found
 
     def _gold(self, task: str) -> tuple[GoldCall, ...]:
         """The solution's calls, their arguments of the documented types."""
@@ -324,11 +350,15 @@ class ComplexFuncBench(Environment):
     def _stated(self, record: Json) -> bool:
         """Tell whether every name and identifier of the solution is in the text or in what an earlier call returned.
 
-        The records show parts of responses: what a later call takes is missing from some of them.
+        The records show parts of responses: what a later call takes is missing from some of them, and from some the
+        cheapest day, which later calls are to be made for.
         """
-        seen, known = record["query"], list[Any]([record["query"]])
+        seen, known, cheapest = record["query"], list[Any]([record["query"]]), False
         for step in record["gold"]:
             name = tool_name(step["tool"])
+            if cheapest and not all(_follows(day, known) for day in _days(step["resolved"])):
+                return False
+            cheapest |= name.startswith(CHEAPEST)
             if not all(self._had(name, argument, value, seen, known) for argument, value in step["resolved"].items()):
                 return False
             seen += " " + " ".join(map(str, _leaves(step["response"])))
@@ -349,6 +379,26 @@ class ComplexFuncBench(Environment):
             any(self.calls.equal(argument, leaf, one) for one in known) or str(leaf).casefold() in known[0].casefold()
             for leaf in leaves
         )
+
+
+def _days(value: Any) -> list[date]:
+    return [date.fromisoformat(day) for leaf in _leaves(value) for day in _DAY.findall(str(leaf))]
+
+
+def _follows(day: date, known: list[Any]) -> bool:
+    """Whether a day is told by the text, which comes first of what is known, or by a response, or follows such a day as
+    closely as the text says: by one, a week, or a number of days in it."""
+    text = str(known[0]).casefold()
+    numbers = {int(number) for number in re.findall(r"(?<!\d)\d{1,2}(?!\d)", text)}
+    counted = {number for number, word in enumerate(_COUNTED) if re.search(rf"\b{word}\b", text)}
+    apart = {
+        0,
+        1,
+        *(number for number in numbers | counted if number < len(_COUNTED)),
+        *({7} if "week" in text else ()),
+    }
+    told = set(_days(known[1:]))
+    return any(before in told or before.day in numbers for before in (day - timedelta(number) for number in apart))
 
 
 def _collection(document: Json) -> str:

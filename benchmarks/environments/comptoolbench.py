@@ -24,7 +24,7 @@ from atc.result import Effect
 from atc.schemas.protocol import Example, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, Task, calculate, served
-from benchmarks.environments.comptoolbench_answers import leaves, solved
+from benchmarks.environments.comptoolbench_answers import leaves, other_answers, solved
 
 Arguments = dict[str, Any]
 Computed = Callable[[Arguments], Any]
@@ -334,7 +334,9 @@ class CompToolBench(Environment):
 
     def gold(self, task: Task) -> Gold:
         own = self.records[task.id]
-        return Gold(tuple((step["tool"], step["args"]) for step in own["gold"]), own["expected"])
+        calls = tuple((step["tool"], step["args"]) for step in own["gold"])
+        right, near = other_answers(own, WRITES)
+        return Gold(calls, own["expected"], alternatives=right, near=near)
 
     def _tool(self, name: str, task: Json) -> Tool:
         document = self.documents[name]
@@ -366,9 +368,11 @@ def stated(task: Json, tools: dict[str, Json]) -> bool:
     """Tell whether every argument of the solution can be had from the text, or from what an earlier step returned.
 
     What a call with an effect is to say must stand in the text itself: no program words a message as the record does.
+    Nor does one write a part of an earlier response into a text as the record does: a task whose tool takes such a text
+    is not stated, unless a response has it as a text or the tool is a plain function, which answers to any.
     """
     text = task["query"].casefold()
-    known = text
+    known, texts = text, set[str]()
     for step in task["gold"]:
         properties = tools[step["tool"]]["parameters"].get("properties", {})
         place = text if step["tool"] in WRITES else known
@@ -376,6 +380,10 @@ def stated(task: Json, tools: dict[str, Json]) -> bool:
             allowed = () if step["tool"] in WRITES else properties.get(name, {}).get("enum", ())
             if not all(_written(leaf) in place or leaf in allowed for leaf in leaves(value)):
                 return False
+            dumped = isinstance(value, str) and value.startswith(("[{", '{"')) and step["tool"] not in COMPUTED
+            if dumped and texts and value not in texts:
+                return False
+        texts |= {leaf for leaf in leaves(step["output"]) if isinstance(leaf, str)}
         known += " ".join([json.dumps(step["output"]), *map(_written, leaves(step["output"]))]).casefold()
     return True
 

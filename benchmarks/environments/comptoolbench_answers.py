@@ -53,13 +53,15 @@ ASKED: dict[str, tuple[str, ...]] = {
     "word_count": ("words",),
 }
 """What a tool is asked for, as its description has it, where its response holds more."""
-CONFIRMS = re.compile(r"(_id|^status|^confirmation)$")
-"""Fields of a response that confirm what was done."""
-MOST_WORDS = 40
-"""Words of a text beside the values that it is to tell: a longer one is no answer but a report."""
+CONFIRMS = re.compile(r"^(status|confirmation)$")
+"""Fields of a response that confirm by themselves what was done, beside the identifier of what was made."""
+MOST_WORDS, MOST_OF_A_PART = 30, 6
+"""Words of a text beside the values that it is to tell, and of a text in an object or list: what is longer is no answer
+but a report, and nobody knows what else it says."""
 
 _NUMBER = re.compile(r"(?<![\w.,:/-])[-+\u2212]?\d[\d,]*(?:\.\d+)?(?!\.?\d)(?![:/-]\d)")
 _REFUSES = re.compile(r"\b(not|no|cannot|unable|failed|error|unknown)\b|n't\b", re.IGNORECASE)
+_TRUTH = re.compile(r"(?:^|[:;,])\s*(true|yes|false|no)(?=\s*(?:[.,;:]|$))", re.IGNORECASE)
 _MOST = r"max(?:imum)?|highest|best|largest|greatest|most|warmest|hottest"
 _LEAST = r"min(?:imum)?|lowest|worst|smallest|least|coldest|coolest"
 _APART = r"difference|range|spread|gap"
@@ -118,14 +120,16 @@ def _states(step: Json, value: Any, writes: Iterable[str]) -> bool:
         return all(check(part, output[key]) for key, part in value.items())
     if len(wanted) == 1 and _sole(value, output[next(iter(wanted))]):
         return True
-    return _tells(step, said(value), writes)
+    if isinstance(value, dict) and any(key in output and not check(part, output[key]) for key, part in value.items()):
+        return False  # a field of the response with another value
+    return _tells(step, _text(value), writes)
 
 
 def _sole(value: Any, wanted: Any) -> bool:
     """Whether a value is the wanted one, or an object that holds it alone."""
     if isinstance(value, dict) and len(value) == 1 and not isinstance(wanted, dict):
         value = next(iter(value.values()))
-    return check(value, wanted)
+    return value not in (None, "", [], {}) and check(value, wanted)
 
 
 def _parts(expected: Any) -> list[Any]:
@@ -144,7 +148,7 @@ def _states_each(gold: Sequence[Json], parts: list[Any], value: Any, writes: Ite
     steps = [next(step for step in gold if check(part, step["output"])) for part in parts]
     if len(stated) == len(steps) and all(_states(step, one, writes) for step, one in zip(steps, stated, strict=True)):
         return True
-    text, tools = said(value), {step["tool"] for step in steps}
+    text, tools = _text(value), {step["tool"] for step in steps}
     if not _are_known(text, steps):
         return False
     if len(tools) == len(steps):
@@ -181,6 +185,13 @@ def said(value: Any) -> str:
     return str(value)
 
 
+def _text(value: Any) -> str:
+    """What an answer says, to look for values in it; nothing where an object or list holds whole sentences."""
+    nested = isinstance(value, dict | list)
+    long = nested and any(isinstance(leaf, str) and len(leaf.split()) > MOST_OF_A_PART for leaf in leaves(value))
+    return "" if long else said(value)
+
+
 def _tells(step: Json, text: str, writes: Iterable[str]) -> bool:
     """Whether a text tells what a step is asked for, and no number that is not of this step."""
     return _are_known(text, [step]) and _holds(step, text, writes)
@@ -189,17 +200,25 @@ def _tells(step: Json, text: str, writes: Iterable[str]) -> bool:
 def _holds(step: Json, text: str, writes: Iterable[str]) -> bool:
     """Whether what a step is asked for is in a text."""
     if step["tool"] in writes:
-        return any(CONFIRMS.search(key) and part and _has(text, part) for key, part in step["output"].items())
+        made = [part for key, part in step["output"].items() if key.endswith("_id") and part]
+        return any(_has(text, part) for part in made) or any(
+            CONFIRMS.search(key) and check(text, part) for key, part in step["output"].items()
+        )
     wanted = [leaf for key in sorted(asked(step)) for leaf in leaves(step["output"][key]) if leaf is not None]
-    return bool(wanted) and all(_has(text, leaf) for leaf in wanted)
+    there = _numbers(text)
+    for figure in filter(_is_number, wanted):  # each by a number of its own: two may be nearly equal
+        near = sorted((number for number in there if check(number, figure)), key=lambda number: abs(number - figure))
+        if not near:
+            return False
+        there.remove(near[0])
+    return bool(wanted) and all(_has(text, leaf) for leaf in wanted if not _is_number(leaf))
 
 
 def _has(text: str, leaf: Any) -> bool:
     """Whether a value is in a text, as a word or number of its own."""
     if isinstance(leaf, bool):
-        words = set(re.findall(r"\w+", text.casefold()))
-        right, wrong = ({"true", "yes"}, {"false", "no"}) if leaf else ({"false", "no"}, {"true", "yes"})
-        return bool(right & words) and not wrong & words
+        said_so = {word.casefold() for word in _TRUTH.findall(text)}
+        return said_so <= ({"true", "yes"} if leaf else {"false", "no"}) and bool(said_so)
     if isinstance(leaf, int | float):
         return any(check(number, leaf) for number in _numbers(text))
     short = len(leaf) <= 2  # "A" is a type of record, and "a" a word
@@ -264,7 +283,7 @@ def _marked(text: str) -> dict[str, str]:
 
 def _compares(task: Json, expected: Any, value: Any) -> bool:
     """Whether a value tells what is to be compared of each of several alike, where the text only says to compare."""
-    if not re.search(r"\bcompar", task["query"], re.IGNORECASE) or not isinstance(expected, dict):
+    if not re.search(r"\bcompar", task.get("query", ""), re.IGNORECASE) or not isinstance(expected, dict):
         return False
     figures = [part for part in expected.values() if isinstance(part, int | float) and not isinstance(part, bool)]
     steps = [step for step in task["gold"] if isinstance(step["output"], dict)]
@@ -274,7 +293,7 @@ def _compares(task: Json, expected: Any, value: Any) -> bool:
     key = next((k for k in steps[0]["output"] if k in keys and all(k in step["output"] for step in steps)), None)
     if key is None:
         return False
-    text, ranked = said(value), sorted(steps, key=lambda step: step["output"][key])
+    text, ranked = _text(value), sorted(steps, key=lambda step: step["output"][key])
     apart = round(ranked[-1]["output"][key] - ranked[0]["output"][key], 10)
     if not _are_known(text, steps, (apart,)):
         return False
@@ -303,11 +322,11 @@ def _tells_both_ends(task: Json, final: Json, value: Any) -> bool:
     ends = next((step for step in task["gold"] if step["tool"] == "min_max"), None)
     if ends is None or final["tool"] != "format_number" or not check(final["args"]["value"], ends["output"]["max"]):
         return False
-    asks = {str(mark.lastgroup) for mark in _MARKS.finditer(task["query"])}
+    asks = {str(mark.lastgroup) for mark in _MARKS.finditer(task.get("query", ""))}
     if not asks >= {"most", "least"} or final["args"].get("format") != "comma":
         return False
     rates = [step for step in task["gold"] if step["tool"] == "get_exchange_rate"]
-    text, told = said(value), _marked(said(value))
+    text, told = _text(value), _marked(_text(value))
     if not rates or not _are_known(text, task["gold"]):
         return False
     for end, amount in (("most", ends["output"]["max"]), ("least", ends["output"]["min"])):
@@ -325,3 +344,45 @@ def _tells_both_ends(task: Json, final: Json, value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+# For the self test --------------------------------------------------------------------------------------------------
+
+
+def other_answers(task: Json, writes: Iterable[str]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Answers to a task in other forms than its own: right ones, and such that are nearly right."""
+    final = next(step for step in task["gold"] if step["id"] == task["final_step"])
+    right, near = list[Any](), list[Any]()
+    if check(task["expected"], final["output"]) and isinstance(final["output"], dict):
+        if final["tool"] in writes:
+            right += [part for key, part in final["output"].items() if key.endswith("_id")]
+            near += [f"{part}x" for part in right] + ["Done."]
+        else:
+            told = {key: final["output"][key] for key in sorted(asked(final))}
+            right.append(told)
+            near += [{**told, key: _spoilt(part)} for key, part in told.items() if part not in (None, [], {}, "")]
+            if all(isinstance(part, str | int | float) and not isinstance(part, bool) for part in told.values()):
+                right.append(said(told))
+                near += [said(one) for one in near] + [f"{said(told)}; and 31337"]
+                near += [said({k: p for k, p in told.items() if k != key}) for key in told if len(told) > 1]
+    named = [(_own_name(step, task["gold"]), step) for step in task["gold"]]
+    if not isinstance(task["expected"], dict) or not all(name for name, _ in named):
+        return tuple(right), tuple(near)
+    for key in final["output"] if isinstance(final["output"], dict) else ():
+        pairs = {str(name): step["output"].get(key) for name, step in named if isinstance(step["output"], dict)}
+        if _compares(task, task["expected"], pairs):
+            turned = dict(zip(pairs, [*list(pairs.values())[1:], next(iter(pairs.values()))], strict=True))
+            right += [pairs, said(pairs), said(dict(reversed(pairs.items())))]
+            near += [turned, said(turned), dict(list(pairs.items())[1:])] if len(set(pairs.values())) > 1 else []
+    return tuple(right), tuple(near)
+
+
+def _spoilt(value: Any) -> Any:
+    """Another value of the same kind, further off than what is taken for equal."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value * 2 + 1
+    if isinstance(value, str):
+        return f"zz{value}"
+    return [_spoilt(part) for part in value] if isinstance(value, list) else {k: _spoilt(p) for k, p in value.items()}

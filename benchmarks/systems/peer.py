@@ -205,16 +205,28 @@ def _digest(script: str) -> str:
 
 
 def document(protocol: Protocol) -> dict[str, Any]:
-    """A tool for a peer, its parameters under names that Python can write; the gateway knows both."""
+    """A tool for a peer, its parameters under names that Python can write; the gateway knows both.
+
+    What ATC notes for itself in a schema (``x-atc-…``) is left out: others would pay for it and cannot use it.
+    """
     parameters = parameters_of(protocol)
     properties = {parameter.name: parameter.schema for parameter in parameters}
     required = [parameter.name for parameter in parameters if parameter.required]
     return {
         "name": protocol.name,
         "description": protocol.description,
-        "returns": protocol.returns,
-        "parameters": protocol.parameters | {"properties": properties, "required": required},
+        "returns": _bare(protocol.returns),
+        "parameters": _bare(protocol.parameters | {"properties": properties, "required": required}),
     }
+
+
+def _bare(schema: Any) -> Any:
+    """The same without the notes of ATC."""
+    if isinstance(schema, list):
+        return [_bare(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: _bare(part) for name, part in schema.items() if not name.startswith("x-atc-")}
 
 
 def _answer(message: dict[str, Any], job: Job) -> Answer:

@@ -45,7 +45,7 @@ def model_of(made: Agent) -> FakeModel:
 
 
 def test_first_program_and_revision_are_written_with_the_images_and_nothing_else_is(picture: Path) -> None:
-    nothing = "```python\ndouble(n=21)\nanswer = None\n```"
+    nothing = "```python\ndouble(n=21)\nanswer = []\n```"
     made = agent(nothing, "double", BAD, GOOD)
     assert made.run(TASK, images=[picture]).value == 42
     prompts = model_of(made).prompts

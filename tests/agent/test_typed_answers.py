@@ -100,6 +100,7 @@ def test_the_type_stands_in_the_prompt_and_without_one_nothing_does(tools: Tools
     assert "`list[City]`" in note
     assert "population: NotRequired[int]" in note
     assert task.replace(note, "") in plain
+    assert ["a text that says why" in "".join(each) for each in (plain, typed)] == [True, False]
 
 
 def test_the_agents_own_type_holds_for_all_runs_and_a_runs_for_itself(tools: Toolset) -> None:

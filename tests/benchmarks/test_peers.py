@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import json
 import os
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from atc.errors import EnvironmentProblem
+from atc.schemas.protocol import Protocol
 from benchmarks.peers.job import Tool, annotation, inline, plain, read_value
 from benchmarks.systems import peer as peer_module
 from benchmarks.systems.base import Answer
@@ -273,6 +275,15 @@ def trying(act: Callable[[World], Awaitable[None]]) -> None:
             await act(world)
 
     asyncio.run(main())
+
+
+def test_a_peer_is_shown_nothing_that_atc_notes_for_itself() -> None:
+    seen = {"type": "object", "properties": {"day": {"type": "string", "x-atc-evidence": {"seen": 1, "of": 2}}}}
+    listed = {"type": "array", "items": {"anyOf": [seen, {"type": "number", "x-atc-range": [1, 2]}]}}
+    shown = peer_module.document(Protocol(name="days", description="Days.", parameters=seen, returns=listed))
+    assert "x-atc" not in json.dumps(shown)
+    assert shown["returns"]["items"]["anyOf"][0]["properties"] == {"day": {"type": "string"}}
+    assert shown["parameters"]["properties"] == {"day": {"type": "string"}}
 
 
 def test_a_tool_as_a_function_has_a_signature_and_a_docstring() -> None:

@@ -78,6 +78,7 @@ _WITH_WRITES = Toolset(
     ]
 )
 ALL = 'ids = [c["city_id"] for c in find(text="")["cities"]]\n'  # call 1
+LYON = 'found = find(text="Lyon")["cities"]\n'
 EACH = ALL + "found = [details(city_id=i) for i in ids]\n"  # calls 2, 3, 4
 
 
@@ -207,6 +208,25 @@ def test_the_right_call_is_blamed(traced: Traced, program: str, kind: str, tool:
 def test_what_a_write_returned_is_an_answer_though_it_is_nothing(traced: Traced, program: str, fine: bool) -> None:
     fault = traced(program)
     assert (fault is None) is fine, fault
+
+
+@pytest.mark.parametrize(
+    ("program", "case", "line"),
+    [
+        (LYON + "answer = None\nif not found:\n    answer = close(n=1)", "own_none", 2),
+        (LYON + "if found:\n    answer = None\nelse:\n    answer = close(n=1)", "own_none", 3),
+        (LYON + "answer = None\nif not found:\n    answer = close(\n        n=1)", "own_none", 2),
+        (LYON + "answer = next((c for c in found if c['name'] == 'X'), None)", "empty", 2),
+        (LYON + "answer = details(city_id=3)['population'] if found else None", "empty", 2),
+        ("answer = None\nif find(text='Nowhere')['cities']:\n    answer = close(n=1)", "empty", 2),
+    ],
+)
+def test_a_null_of_the_programs_own_is_told_from_one_that_a_call_gave(
+    traced: Traced, program: str, case: str, line: int
+) -> None:
+    fault = traced(program)
+    assert fault is not None
+    assert (fault.case, fault.line) == (case, line)
 
 
 def test_a_program_that_answers_has_no_fault(traced: Traced) -> None:
@@ -376,6 +396,16 @@ def test_a_fault_names_what_its_line_worked_with(traced: Traced, program: str, i
     fault = traced(program)
     assert fault is not None
     assert [(each.name, each.call, each.place.path) for each in fault.inputs] == inputs
+
+
+@pytest.mark.parametrize(("answer", "names"), [("a['name'] + b['size']", ["", ""]), ("b['size']", ["b"])])
+def test_no_name_is_put_to_one_of_the_calls_of_a_place_that_several_names_hold(
+    traced: Traced, answer: str, names: list[str]
+) -> None:
+    fault = traced(f"a, b = parallel(*[lambda n=n: details(city_id=n) for n in (1, 2)])\nanswer = {answer}")
+    assert fault is not None
+    assert [each.name for each in fault.inputs] == names
+    assert fault.inputs[0].call == fault.call
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,29 @@ def test_what_a_tool_says_is_not_there_may_be_the_answer() -> None:
     assert (result.status, result.value) == ("answered", "there is no Bo")
 
 
+def test_who_had_nothing_to_do_is_asked_to_say_so_and_no_tool_is_blamed() -> None:
+    @tool(effect="read")
+    def price(flight: str) -> dict[str, int]:
+        """The price of a flight."""
+        return {"euros": 310}
+
+    @tool(effect="write")
+    def book(flight: str) -> None:
+        """Book a flight."""
+
+    condition = "answer = None\nif price(flight='LH1')['euros'] < 200:\n    answer = book(flight='LH1')"
+    said = f"{condition}\nelse:\n    answer = 'it costs more than 200 euros'"
+    model = FakeModel([f"```python\n{program}\n```" for program in (condition, said)])
+    with Agent([price, book], model=model, sentence=False, keep_runs=False, approve="always") as agent:
+        result = agent.run("Book flight LH1 if it costs less than 200 euros.")
+    assert (result.status, result.value) == ("answered", "it costs more than 200 euros")
+    assert "or the data does not say, set it to a text that says why" in model.prompts[0][0].content
+    revision = model.prompts[1][-1].content
+    assert "This program failed at line 1:" in revision
+    assert "set `answer` to a text that says why" in revision
+    assert "The documentation of" not in revision
+
+
 def test_an_answer_that_rests_on_no_call_is_remarked_as_such() -> None:
     result, count = run("answer = 1", "x = 1\nanswer = 1")
     assert (result.status, result.value, count) == ("answered", 1, 2)

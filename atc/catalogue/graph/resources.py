@@ -311,13 +311,19 @@ class Fields:
         path: of its operation (:attr:`atc.schemas.protocol.Source.path`).
         paths: of all its fields.
         titles: the names of the schemas of objects, by their paths.
-        lists: the paths of the fields that are lists.
+        lists: the paths of the fields that are lists. ``single``: of those that are one value each.
     """
 
     def __init__(
-        self, tool: str, path: str, paths: Iterable[Path], titles: Mapping[Path, str], lists: Collection[Path] = ()
+        self,
+        tool: str,
+        path: str,
+        paths: Iterable[Path],
+        titles: Mapping[Path, str],
+        lists: Collection[Path] = (),
+        single: Collection[Path] = (),
     ) -> None:
-        self._titles, self._paths = titles, paths
+        self._titles, self._paths, self._single = titles, paths, single
         self.whole = name_of_value(tool)
         objects = set(map(_object_of, paths))
         self._values = {each for each in lists if (*each, "[]") not in objects}
@@ -332,7 +338,8 @@ class Fields:
     def at(self, path: Path, number: int = 0) -> Field:
         """The field at a path."""
         *above, name = [step for step in path if step != "[]"] or [self.whole]
-        item = ("[]",) if is_plural(name) and path[-1:] != ("[]",) else ()  # one of a list of codes
+        several = is_plural(name) and path[-1:] != ("[]",) and path not in self._single
+        item = ("[]",) if several else ()  # one of a list of codes
         inside = _object_of(path)
         owner, stated = self._owner(inside, above)
         names = self._identities.get(inside, ())

@@ -110,6 +110,8 @@ _WHOLE: tuple[Path, ...] = ((), ("[]",))
 """Places of a response that is one value, or a list of values."""
 _VALUES = frozenset({"string", "integer"})
 """Types of such a value that may be an identifier."""
+_SINGLE = _VALUES | {"number", "boolean", "null"}
+"""Types of what has no items: of a text the first one would be a letter."""
 
 
 class Inner(NamedTuple):
@@ -199,6 +201,7 @@ class ToolFacts:
         titles: dict[Path, str] = {}
         paths: list[Path] = []
         lists: set[Path] = set()
+        single: set[Path] = set()
         whole: Path | None = None
         for path, named, title, schema in places_of(self.protocol.returns):
             if path[-1:] == ("[]",):
@@ -206,11 +209,13 @@ class ToolFacts:
             if named:
                 found.setdefault(ending(path[-1]), []).append((len(paths), path))
                 paths.append(path)
+                if (types := types_of(schema)) and types <= _SINGLE:
+                    single.add(path)
             if title:
                 titles.setdefault(path, title)
             if path in _WHOLE and types_of(schema) & _VALUES:
                 whole = path
-        fields = Fields(self.protocol.plain_name, self.protocol.source.path, paths, titles, lists)
+        fields = Fields(self.protocol.plain_name, self.protocol.source.path, paths, titles, lists, single - lists)
         if self.reads and whole is not None and not paths and fields.whole:
             found[ending(fields.whole)] = [(0, whole)]
         return found, fields

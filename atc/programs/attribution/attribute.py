@@ -429,6 +429,8 @@ class Attribution:
         if empty_calls:
             call = (behind_it or empty_calls)[-1]
             return self._made(**empty, line=call.line, tool=call.tool, call=call.index, answered=answered(call))
+        if self.outcome.value is None and not behind and self.answer_type is None:
+            empty["case"] = FaultCase.OWN_NONE
         return self._made(**empty, line=self._answer_line())
 
     def _returned_by_write(self) -> bool:
@@ -450,8 +452,19 @@ class Attribution:
         return call.effect is Effect.WRITE
 
     def _answer_line(self) -> int:
-        stored = [n for n in ast.walk(self._tree) if isinstance(n, ast.Name)] if self._tree else []
-        return max((n.lineno for n in stored if n.id == "answer" and isinstance(n.ctx, ast.Store)), default=0)
+        """Return the last line that sets the answer; of those whose call was not made, none if there is another."""
+        made = {(call.tool, call.line) for call in self.calls}
+        unmade = (
+            [m.node for m in self._flow.calls.values() if (m.tool, m.node.lineno) not in made] if self._flow else []
+        )
+        stored, ran = 0, 0
+        for node in ast.walk(self._tree) if self._tree else ():
+            if not isinstance(node, ast.Name) or node.id != "answer" or not isinstance(node.ctx, ast.Store):
+                continue
+            stored = max(stored, node.lineno)
+            if all(call.lineno != node.lineno for call in unmade):
+                ran = max(ran, node.lineno)
+        return ran or stored
 
     def _made(self, kind: FaultKind, case: FaultCase, line: int = 0, **facts: Any) -> Fault:
         return Fault(kind=kind, case=case, line=line, source_line=self.program.line(line)[:300], **facts)

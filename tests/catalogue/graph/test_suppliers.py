@@ -53,6 +53,14 @@ def listing(container: str, **fields: Any) -> dict[str, Any]:
             taking("get_country", "name", returns=listing("found", language_codes={"type": "array"})),
             taking("get_language", "language_code"), "from get_country(name=...)['found'][0]['language_codes'][0]",
         ),
+        (
+            taking("get_country", "name", returns=listing("found", language_codes={"type": "string"})),
+            taking("get_language", "language_code"), "from get_country(name=...)['found'][0]['language_codes']",
+        ),
+        (
+            taking("search_files", "query", returns=listing("files", id_={})),
+            taking("get_file", "file_id"), "from search_files(query=...)['files'][0]['id_']",
+        ),
     ],
 )  # fmt: skip
 def test_an_identifier_is_linked_to_the_field_that_it_comes_from(giver: Protocol, taker: Protocol, hint: str) -> None:
@@ -254,6 +262,8 @@ def test_a_bare_id_is_of_the_thing_that_more_than_half_of_its_tools_name_is_abou
     assert (id_of("list_players"), id_of("player_by_id"), id_of("team_by_id")) == (0.6, 0.6, 0.0)
 
 
-@pytest.mark.parametrize(("name", "plural"), [("codes", True), ("cityIds", True), ("status", False), ("id", False)])
+@pytest.mark.parametrize(
+    ("name", "plural"), [("codes", True), ("cityIds", True), ("status", False), ("id", False), ("id_", False)]
+)
 def test_names_of_several_things(name: str, plural: bool) -> None:
     assert is_plural(name) is plural
