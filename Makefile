@@ -102,8 +102,8 @@ $(CODEACT)/.done: Makefile
 	@touch $@
 
 frameworks: $(FRAMEWORKS)/.done $(INSPECT)/.done  ## LangChain, pydantic-ai, smolagents and Inspect in environments of their own, and the tests that need them
-	$(FRAMEWORKS)/bin/python -m pytest -m slow -rs tests/frameworks --ignore=tests/frameworks/test_inspect.py
-	$(INSPECT)/bin/python -m pytest -m slow -rs tests/frameworks/test_inspect.py tests/frameworks/test_frameworks_docs.py
+	$(FRAMEWORKS)/bin/python -m pytest -m slow -rs tests/frameworks --ignore-glob='*/test_inspect*'
+	$(INSPECT)/bin/python -m pytest -m slow -rs tests/frameworks/test_inspect*.py tests/frameworks/test_frameworks_docs.py
 
 peers: $(VENV)/.test $(FRAMEWORKS)/.done $(CODEACT)/.done  ## agents of others for the ruler (docs/ruler.md), and the tests that need them
 	ATC_PEER_PYTHON_RUN_SMOLAGENTS=$(CURDIR)/$(FRAMEWORKS)/bin/python \

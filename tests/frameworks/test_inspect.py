@@ -156,6 +156,12 @@ def calls_of(sample: EvalSample) -> list[tuple[str, dict[str, Any]]]:
     return [(call.function, call.arguments) for calls in said for call in calls]
 
 
+def summary(sample: EvalSample) -> dict[str, Any]:
+    assert sample.output.metadata is not None
+    said: dict[str, Any] = sample.output.metadata["atc"]
+    return said
+
+
 def logged(sample: EvalSample, kind: str) -> list[dict[str, Any]]:
     infos = [event.data for event in sample.events if event.event == "info" and event.source == "atc"]
     return [data for data in infos if isinstance(data, dict) and data["event"] == kind]
@@ -186,7 +192,7 @@ def test_a_task_is_solved_scored_and_logged(tmp_path: Path) -> None:
     assert "def stock(" in prompts[0]
     assert sample.model_usage["mockllm/model"].total_tokens == 10
     assert len(logged(sample, "program_written")) == len(logged(sample, "run_ended")) == 1
-    assert sample.metadata["atc"]["status"] == "answered"
+    assert summary(sample)["status"] == "answered"
 
 
 def test_a_failing_program_is_revised_and_no_write_is_repeated(tmp_path: Path) -> None:
@@ -224,8 +230,8 @@ def test_what_inspect_does_not_approve_is_not_done_and_is_no_answer(tmp_path: Pa
     sample = only(run(tmp_path, GOOD, approval=[ApprovalPolicy(no_orders(), "order"), OTHERS]))
     assert ORDERED == []
     assert sample.output.completion == ""
-    assert sample.metadata["atc"]["status"] == "denied"
-    assert "no orders today" in sample.metadata["atc"]["fault"]
+    assert summary(sample)["status"] == "denied"
+    assert "no orders today" in summary(sample)["fault"]
     assert sample.error is None
 
 
@@ -310,7 +316,7 @@ def test_always_leaves_out_what_text_of_strangers_chose(tmp_path: Path) -> None:
     options = {"untrusted": "prices", "effects": {"prices": "read"}, "approve": "always"}
     sample = only(run(tmp_path, chosen, tools=(prices(), order()), options=options))
     assert (ORDERED, sample.output.completion) == ([], "")
-    assert sample.metadata["atc"]["status"] == "denied"
+    assert summary(sample)["status"] == "denied"
 
 
 def test_what_is_inspects_cannot_be_set() -> None:

@@ -75,8 +75,8 @@ def _code_mode(
         async with span(name="atc", type="agent"), await asyncio.to_thread(agent) as opened:
             images = images_of(state.messages)
             result = await _until(ended, opened.arun(task_of(state.messages), images=images))
-        state.metadata["atc"] = _summary(result)
         state.output = ModelOutput.from_content(model.name, _completion(result, sentence=sentence))
+        state.output.metadata = {"atc": _summary(result)}  # not the sample's own, which is the task's
         state.messages.append(state.output.message)
         return state
 
@@ -128,7 +128,7 @@ async def _until(ended: SampleEnded, run: Any) -> Result[Any]:
 
 
 def _summary(result: Result[Any]) -> dict[str, Any]:
-    """Return what the metadata of a sample say of its run."""
+    """Return what the metadata of the output say of its run."""
     return {
         "status": result.status,
         "fault": result.fault.message if result.fault is not None else None,
