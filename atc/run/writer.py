@@ -157,6 +157,7 @@ class Writer:
             ask=DOCS if DOCS in self._asking else None,
             pages=self._pages,
             plain=self._options.tools == "plain",
+            share=not self._example,  # a small model was measured with each type in its place
             order=self._by_layer(self._tools),
         )
 
@@ -278,7 +279,9 @@ class Writer:
     async def messages(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:
         """Return the prompt for the next program, given those that failed and the calls that were made."""
         system = "system_brief" if self._example else "system"
-        base = [Message("system", prompt(system, say=self._settings.sentence, typed=bool(self._answer_type)), fixed=True)]
+        base = [
+            Message("system", prompt(system, say=self._settings.sentence, typed=bool(self._answer_type)), fixed=True)
+        ]
         if self._example:
             base.append(Message("user", prompt(EXAMPLES[self._options.tools]), fixed=True))
             base.append(Message("assistant", prompt("example_program"), fixed=True))

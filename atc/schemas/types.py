@@ -299,10 +299,13 @@ MAX_INLINE_NODES = 2_000
 
 @dataclass(frozen=True)
 class InlineType:
-    """A type on one line, and the names of all keys in it."""
+    """A type on one line, and the names of all keys in it. ``records``: the name, as far as it has one, and the text of
+    each object in it.
+    """
 
     text: str
     keys: frozenset[str]
+    records: tuple[tuple[str, str], ...] = ()
 
 
 def inline_type(schema: JsonSchema, comment_length: int, room: int | None = None) -> InlineType | None:
@@ -315,7 +318,7 @@ def inline_type(schema: JsonSchema, comment_length: int, room: int | None = None
     """
     writer = _Writer(schema, comment_length, room)
     text = writer.write(schema)
-    return None if writer.full else InlineType(text, frozenset(writer.keys))
+    return None if writer.full else InlineType(text, frozenset(writer.keys), tuple(writer.records))
 
 
 class _Writer:
@@ -323,13 +326,15 @@ class _Writer:
         self._reader, self._comment_length, self._room = Reader(root), comment_length, room
         self._nodes = self._written = 0
         self.keys: set[str] = set()
+        self.records: list[tuple[str, str]] = []
         self._open: list[str] = []
+        self._key_of = ""
 
     @property
     def full(self) -> bool:
         return self._nodes > MAX_INLINE_NODES or (self._room is not None and self._written > self._room)
 
-    def write(self, schema: Any, depth: int = 0) -> str:
+    def write(self, schema: Any, depth: int = 0, name: str = "") -> str:
         self._nodes += 1
         if not isinstance(schema, dict) or not schema or depth > MAX_DEPTH or self.full:
             return "Any"
@@ -338,7 +343,7 @@ class _Writer:
             if reference in self._open:  # a cycle
                 return "Any"
             self._open.append(reference)
-            written = self.write(self._reader.target(reference), depth + 1)
+            written = self.write(self._reader.target(reference), depth + 1, name_of(reference))
             self._open.pop()
             return written
         if "const" in schema:
@@ -352,9 +357,9 @@ class _Writer:
         types = sorted(types_of(schema) or types_of({"type": schema.get(OBSERVED)})) or (
             ["object"] if "properties" in schema else ["array"] if "items" in schema else []
         )
-        return _union([self._typed(kind, schema, depth) for kind in types]) if types else "Any"
+        return _union([self._typed(kind, schema, depth, name) for kind in types]) if types else "Any"
 
-    def _typed(self, kind: str, schema: JsonSchema, depth: int) -> str:
+    def _typed(self, kind: str, schema: JsonSchema, depth: int, name: str) -> str:
         if kind in SIMPLE:
             return "bytes" if kind == "string" and takes_bytes(schema) else SIMPLE[kind]
         if kind == "array":
@@ -364,12 +369,14 @@ class _Writer:
         if isinstance(properties := schema.get("properties"), dict) and properties:
             listed = schema.get("required")
             required = dict.fromkeys(key for key in listed if isinstance(key, str)) if isinstance(listed, list) else {}
-            keys = []
+            keys, key_of = [], self._key_of
             for key, value in {**properties, **{key: {} for key in required if key not in properties}}.items():
                 if self.full:
                     break
                 keys.append(self._key(key, value, key in required, depth))
-            return f"{{{', '.join(keys)}}}"
+            text = f"{{{', '.join(keys)}}}"
+            self.records.append((name or str(schema.get("title", "")) or key_of, text))
+            return text
         values = schema.get("additionalProperties")
         return f"{{str: {self.write(values, depth + 1)}}}" if isinstance(values, dict) and values else "dict"
 
@@ -381,6 +388,7 @@ class _Writer:
 
     def _key(self, key: str, schema: Any, required: bool, depth: int) -> str:
         self.keys.add(key)
+        self._key_of = key
         text = f"{one_line(written(key), 200)}{'' if required else '?'}: {self.write(schema, depth + 1)}"
         about = self._reader.about(schema, "description")
         comment = one_line(about, 200) if isinstance(about, str) else ""

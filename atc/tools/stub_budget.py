@@ -17,6 +17,7 @@ from atc.schemas.protocol import Protocol
 from atc.schemas.types import RESERVED
 from atc.tools.outline import Outline, words_of_task
 from atc.tools.paging import paging_line
+from atc.tools.shared_types import with_shared_types
 from atc.tools.short_stubs import DEMONSTRATED, LADDER, NAME, WHOLE, Grade, short_stub
 from atc.tools.stubs import Stub, demonstration, shown_examples, whole_stub
 
@@ -26,6 +27,8 @@ MOST_CHARACTERS = 8
 """Characters of a token, at most, of a text as long as a prompt: what is longer than so many is not written out."""
 CHARACTERS = 3.0
 """Characters of a token at first, before the text was counted."""
+MOST_SHARED = 4
+"""How many times the room the stubs may take before what they share is written once."""
 ROUNDS, FILLED = 3, 0.9
 """Most rounds of counting, and the share of the budget that ends them early."""
 
@@ -66,6 +69,7 @@ class Fitter:
         ask: the name of the tool that a program asks for what was cut; ``None`` where there is none.
         pages: say of a paged tool how all its pages are read.
         plain: what is shown whole is shown plain (:func:`atc.tools.stubs.whole_stub`).
+        share: where all are shown so, a type that several of them return is written once.
         order: names of all tools in the order in which they are shown; by rank where it is empty.
     """
 
@@ -80,12 +84,13 @@ class Fitter:
         ask: str | None = None,
         pages: bool = False,
         plain: bool = False,
+        share: bool = False,
         order: Sequence[str] = (),
     ) -> None:
         self._place = {name: at for at, name in enumerate(order)}
         self._protocols = {protocol.name: protocol for protocol in protocols}
         self._suppliers, self._task, self._ask, self._pages, self._plain = suppliers, task, ask, pages, plain
-        self._keep = frozenset(keep)
+        self._keep, self._share = frozenset(keep), share
         self._first = [name for name in first if name in self._protocols and name not in self._keep]
         writing = writers(self._protocols)
         self._hints = hints_from(suppliers, writes=writing)
@@ -145,13 +150,21 @@ class Fitter:
 
     def whole(self, room: int, demonstrated: bool = True) -> Fit | None:
         """All stubs whole, with or without demonstrations; ``None`` where they take more than so many characters."""
-        stubs = []
+        stubs: dict[str, Stub] = {}
+        left = room * MOST_SHARED if self._share else room
         for name in self._in_order([*self._protocols]):
             stub = self._whole_within(name, room, demonstrated and name in self._demonstrated)
-            if stub is None or (room := room - len(stub.text)) < 0:
+            if stub is None or (left := left - len(stub.text)) < 0:
                 return None
-            stubs.append(stub.text)
-        return Fit(SEPARATOR.join(stubs), dict.fromkeys(self._protocols, WHOLE.name))
+            stubs[name] = stub
+        if self._share:
+            stubs = with_shared_types(stubs, self._taken)
+        texts = [stub.text for stub in stubs.values()]
+        return (
+            Fit(SEPARATOR.join(texts), dict.fromkeys(self._protocols, WHOLE.name))
+            if sum(map(len, texts)) <= room
+            else None
+        )
 
     def within(self, room: int) -> Fit:
         """The most that fits so many characters."""

@@ -86,6 +86,8 @@ def _bounded_example(example: Example) -> dict[str, Any]:
 HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
 MAX_EXAMPLE = 400
 """Characters of an example response that a model is shown."""
+MAX_TEXT = 300
+"""Characters of an example response that is one text: only its beginning shows what form it has."""
 MAX_DESCRIPTION, MAX_HINT = 260, 300
 MAX_ABOUT, MAX_SENTENCE = 120, 240
 """Characters of a parameter's description, and of one whose last sentence ends behind them."""
@@ -126,10 +128,14 @@ def render_stub(
 
 @dataclass(frozen=True)
 class Stub:
-    """A tool as Python: the classes by their names, in order of use, and the function."""
+    """A tool as Python: the classes by their names, in order of use, and the function.
+
+    ``records``: the name and the text of each object in the type of its response, where that stands on one line.
+    """
 
     classes: Mapping[str, str]
     function: str
+    records: tuple[tuple[str, str], ...] = ()
 
     @property
     def text(self) -> str:
@@ -198,12 +204,14 @@ def _plain_stub(
     lines = [] if response in _NAMES else [f"{label}: {response}"]
     example = _example_of(protocol)
     text = _CUT if example is None else _example_text(example)
-    if not text.endswith(_CUT) and typed.keys <= _keys(_cut(example, 1)):
-        lines = [f"Example response: {text}"]
+    records = typed.records
+    whole = not text.endswith(_CUT) or isinstance(example, str)
+    if whole and typed.keys <= _keys(_cut(example, 1)):
+        lines, records = [f"Example response: {text}"], ()
     returns = response if response in _NAMES else _CONTAINERS.get(response[0] + response[-1], "Any")
     function = [f"def {protocol.name}({signature}) -> {returns}:"]
     function += _docstring(protocol, hints, pages, demonstrate, lines)
-    return guarded(Stub(arguments.classes, "\n".join(function)), protocol.name)
+    return guarded(Stub(arguments.classes, "\n".join(function), records), protocol.name)
 
 
 def observed_returns(returns: JsonSchema | None) -> str:
@@ -314,8 +322,10 @@ def _keys(value: Any) -> set[str]:
 
 def _example_text(response: Any) -> str:
     """The response as one line of Python, its lists cut to their first members until it is short."""
+    if isinstance(response, str) and len(response) > MAX_TEXT:
+        return one_line(repr(response[:MAX_TEXT]), 10**6) + _CUT
     for keep in (2, 1):
-        text = one_line(repr(_cut(response, keep)), 10**6)
+        text = one_line(repr(response if isinstance(response, str) else _cut(response, keep)), 10**6)
         if len(text) <= MAX_EXAMPLE:
             return text
     return text[:MAX_EXAMPLE].rstrip("\\ ") + _CUT

@@ -13,7 +13,9 @@ from atc.atlas import Atlas, atlas_toolset
 from atc.catalogue.graph.structure import suppliers_of
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.models.base import bounded_tokens
+from atc.models.fake import FakeModel
 from atc.result import Effect
+from atc.run.writer import WritingOptions
 from atc.schemas.protocol import Parameter, Protocol, Source
 from atc.schemas.reading import Reader, limits_of
 from atc.tools import short_stubs
@@ -21,6 +23,9 @@ from atc.tools.outline import Outline
 from atc.tools.short_stubs import LADDER, short_stub
 from atc.tools.stub_budget import SEPARATOR, Fit, Fitter
 from atc.tools.stubs import render_stub
+from atc.tools.tool import Toolset
+from tests.support.tools import make_tool
+from tests.support.writer import writer_of
 
 ATLAS = atlas_toolset(Atlas()).protocols
 
@@ -331,3 +336,71 @@ def test_a_limit_stands_with_its_argument_and_is_not_repeated() -> None:
 def test_a_description_is_no_mark_of_what_was_cut() -> None:
     key = {"type": "string", "description": "optional, may be left out"}
     assert short_stubs.keys_text({}, {"type": "object", "properties": {"a": key}}) == "{a}"
+
+
+USER = {
+    "type": "object",
+    "title": "User",
+    "properties": {
+        "id": {"type": "string"},
+        "mail": {"type": "string", "description": "where messages are sent to"},
+        "home": {
+            "type": "object",
+            "properties": {f"part_{n}_of_the_address": {"type": "string"} for n in range(5)},
+        },
+    },
+    "required": ["id", "mail"],
+}
+HOME = "{" + ", ".join(f"'part_{n}_of_the_address'?: str" for n in range(5)) + "}"
+WHOLE_USER = "{'id': str, 'mail': str (where messages are sent to), 'home'?: " + HOME + "}"
+
+
+def returning(**returns: Any) -> list[Protocol]:
+    return [Protocol(name=name, effect=Effect.READ, returns=schema) for name, schema in returns.items()]
+
+
+def shown_of(protocols: list[Protocol], *, share: bool = True, room: int = 10_000) -> str:
+    fit = Fitter(protocols, {}, plain=True, share=share).whole(room)
+    assert fit is not None
+    ast.parse(fit.text)
+    return fit.text
+
+
+def test_a_type_that_several_tools_return_is_written_once() -> None:
+    tools = returning(
+        find_user=USER,
+        list_users={"type": "array", "items": USER},
+        page={"type": "object", "properties": {"users": {"type": "array", "items": USER}}, "required": ["users"]},
+    )
+    text = shown_of(tools)
+    assert f"    Returns: User\n    User = {WHOLE_USER}\n" in text
+    assert text.count("'mail'") == 1
+    assert "    Returns: [User]\n" in text
+    assert "    Returns: {'users': [User]}\n" in text
+    room = len(shown_of(tools, share=False)) - 200
+    assert shown_of(tools, room=room) == text, "what is shared takes its room once"
+    assert Fitter(tools, {}, plain=True).whole(room) is None
+
+
+def test_a_part_that_others_share_is_named_within_a_type_that_is_named() -> None:
+    text = shown_of(returning(a=USER, b=USER, home=USER["properties"]["home"]))
+    assert "    User = {'id': str, 'mail': str (where messages are sent to), 'home'?: Home}\n" in text
+    assert f"    Home = {HOME}\n" in text
+    assert text.endswith('    Returns: Home\n    """')
+    assert text.count(HOME) == 1
+
+
+def test_what_is_not_shared_is_shown_as_before() -> None:
+    small = {"type": "object", "properties": {"id": {"type": "string"}}}
+    for tools in (returning(a=USER, b=small, c=small), returning(User=small, b=USER)):
+        assert shown_of(tools) == shown_of(tools, share=False)
+    taken = shown_of(returning(User=USER, b=USER))
+    assert "    User2 = {" in taken
+
+
+def test_only_a_small_model_is_shown_each_type_in_its_place() -> None:
+    tools = Toolset(make_tool(name, lambda _: None, returns=USER) for name in ("a", "b"))
+    for example, times in ((False, 1), (True, 2)):
+        writer = writer_of("t", tools, FakeModel([]), WritingOptions(example=example))
+        (asked,) = asyncio.run(writer.messages((), ()))[-1:]
+        assert asked.content.count("'mail'") == times

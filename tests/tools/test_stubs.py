@@ -279,6 +279,16 @@ def test_a_plain_stub_shows_an_example_where_it_has_every_key(response: Any, sho
     assert ("Returns" in stub.text) != ("Example response" in stub.text)
 
 
+def test_a_plain_stub_shows_how_a_long_text_begins() -> None:
+    page = "Title: Bo\n" + "Line of the page\n" * 90
+    tool = protocol(name="view", returns={"type": "string"}, examples=(Example(response=page),))
+    stub = whole_stub(tool, {}, plain=True)
+    assert stub is not None
+    assert "    Example response: 'Title: Bo\\\\nLine of the page\\\\n" in stub.text
+    assert stub.text.endswith(' …\n    """')
+    assert len(stub.text) < 500
+
+
 def test_a_plain_type_of_many_keys_stops_at_its_room() -> None:
     """Keys behind the room are not looked at, and none is looked for in a list."""
 
