@@ -71,7 +71,7 @@ def preview(value: Any, room: int, *, masked: bool = False, name: str = "") -> s
             return _joined(_parts(value, items, texts, depth, masked, name), room)
         except _NoRoom:
             continue
-    return _cut(_parts(value, *_WAYS[-1], masked, name), room)
+    return _cut(_parts(value, *_WAYS[-1], masked, name, counted=True), room)
 
 
 def shown(value: Any, room: int, show: ShowValues) -> str:
@@ -136,8 +136,13 @@ def _joined(parts: Iterator[str], room: int) -> str:
     return "".join(made)
 
 
-def _parts(value: Any, items: int, texts: int, depth: int, masked: bool, key: str = "") -> Iterator[str]:
-    """Yield the text of a value in parts, so that whoever joins them can end early."""
+def _parts(
+    value: Any, items: int, texts: int, depth: int, masked: bool, key: str = "", *, counted: bool = False
+) -> Iterator[str]:
+    """Yield the text of a value in parts, so that whoever joins them can end early.
+
+    ``counted``: the length of a list stands before its items, for the text may be cut behind them.
+    """
     if masked and not isinstance(value, dict | list | bytes | bytearray):
         value = mask_leaf(value[:MAX_MASKED] if isinstance(value, str) else value, key)
     match value:
@@ -145,13 +150,13 @@ def _parts(value: Any, items: int, texts: int, depth: int, masked: bool, key: st
             yield "{"
             for number, (name, item) in enumerate(value.items()):
                 yield f"{', ' if number else ''}{_text(str(name), MAX_KEY)}: "
-                yield from _parts(item, items, texts, depth - 1, masked, name_within(str(name), key))
+                yield from _parts(item, items, texts, depth - 1, masked, name_within(str(name), key), counted=counted)
             yield "}"
         case list() if depth > 0:
-            yield "["
+            yield f"[{len(value):,} items: " if counted and len(value) > 1 else "["
             for number, item in enumerate(islice(value, items)):
                 yield ", " if number else ""
-                yield from _parts(item, items, texts, depth - 1, masked, key)
+                yield from _parts(item, items, texts, depth - 1, masked, key, counted=counted)
             if len(value) > items:
                 yield f", … {len(value) - items:,} more"
             yield "]"

@@ -281,6 +281,8 @@ MAX_FINDINGS, MAX_SENTENCE, MAX_LEAN = 8, 1_000, 1_500
 """Findings of a program, characters of a sentence, and of what went wrong where there is little room."""
 MAX_INPUTS, MAX_INPUT, MAX_ARGUMENT = 2_000, 800, 60
 """Characters of all that a line worked with, of one value of that, and of an argument of its call."""
+MAX_OTHERS = 300
+"""Characters of the items beside the one at fault."""
 FEW_CALLS = 20
 """Calls that are left of a run, of which the prompt says so."""
 
@@ -361,11 +363,17 @@ class RevisionPrompt:
                 continue
             _, value = next(places(call.value, each.place.path, exact=True))  # type: ignore[arg-type]
             text = shown(value, min(MAX_INPUT, left), self.show)
-            inside = any(call.index == number and each.place.path == at[: len(each.place.path)] for number, at in stood)
-            if inside and not each.name and LEFT_OUT in text:
-                continue  # an item of it is shown, and it is not short
-            stood.append((call.index, each.place.path))
+            path = each.place.path
+            shown_of_it = [at[len(path) :] for number, at in stood if call.index == number and path == at[: len(path)]]
             where = f"{call_shown(call.tool, call.arguments, MAX_ARGUMENT, self.show)}{wording.steps(each.place)}"
+            if shown_of_it and not each.name and LEFT_OUT in text:  # it is not short, and a part of it is shown
+                places_of_items = {at[0] for at in shown_of_it if at}
+                others = [v for n, v in enumerate(value) if n not in places_of_items] if isinstance(value, list) else []
+                if not others or len(others) == len(value):
+                    continue
+                text = shown(others, min(MAX_OTHERS, left), self.show)
+                where += f": the other {len(others):,} of {len(value):,} items"
+            stood.append((call.index, path))
             found.append(fenced(f"{each.name} = {where}\n  {text}" if each.name else f"{where}\n  {text}"))
             left -= len(text)
             told |= {call.index} if not each.place.path else set()
@@ -395,6 +403,14 @@ def _problems(revision: Revision) -> list[str]:
     return [*at, *frames, wording.fault_alone(fault), *wording.beside(fault)]
 
 
+def _problem(revision: Revision) -> str:
+    """Return what went wrong with a program that was revised since, in one sentence."""
+    fault = revision.fault
+    if fault is not None and not fault.substitutes:
+        return wording.fault_alone(fault)
+    return next((each for each in reversed(_problems(revision)) if each != wording.SENT_BACK), "")
+
+
 def _warnings(revision: Revision) -> list[str]:
     """Return what the check had warned about in a program that ran: where it failed, and what no error tells."""
     fault = revision.fault
@@ -421,7 +437,7 @@ def _earlier(history: Sequence[Revision]) -> list[dict[str, Any]]:
     left = MAX_EARLIER
     for number in range(len(history) - 1, 0, -1):
         before, after = history[number - 1], history[number]
-        problem = fenced(masked_text(next(iter(_problems(before)[-1:]), "")))
+        problem = fenced(masked_text(_problem(before)))
         changed = fenced(_difference(before.program, after.program))
         for diff in (changed, ""):
             if (size := estimate_tokens(problem + diff)) <= left:

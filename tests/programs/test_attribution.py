@@ -398,6 +398,16 @@ def test_a_fault_names_what_its_line_worked_with(traced: Traced, program: str, i
     assert [(each.name, each.call, each.place.path) for each in fault.inputs] == inputs
 
 
+@pytest.mark.parametrize(("answer", "names"), [("a['name'] + b['size']", ["", ""]), ("b['size']", ["b"])])
+def test_no_name_is_put_to_one_of_the_calls_of_a_place_that_several_names_hold(
+    traced: Traced, answer: str, names: list[str]
+) -> None:
+    fault = traced(f"a, b = parallel(*[lambda n=n: details(city_id=n) for n in (1, 2)])\nanswer = {answer}")
+    assert fault is not None
+    assert [each.name for each in fault.inputs] == names
+    assert fault.inputs[0].call == fault.call
+
+
 @pytest.mark.parametrize(
     "unpacked",
     [

@@ -38,6 +38,12 @@ def test_all_previews_together_are_bounded(values: dict[str, Any]) -> None:
     assert [line.partition(" = ")[0] for line in text.splitlines()] == [*values]
 
 
+def test_a_list_that_is_cut_says_how_many_items_it_has() -> None:
+    wide = [{f"key_{n}_{m}": "x" * 20 for m in range(9)} for n in range(2)]
+    assert preview({"rows": wide}, 150).startswith("{'rows': [2 items: {'key_0_0': 'xxxxxxxxxxxx'…, ")
+    assert preview(wide[:1], 150).startswith("[{'key_0_0'"), "of one item there is nothing to count"
+
+
 def test_the_latest_value_has_the_most_room() -> None:
     first, last = previews({"step1": ["x" * 30] * 30, "step2": ["y" * 30] * 30}).splitlines()
     assert ("more" in first, "more" in last) == (True, False)

@@ -162,6 +162,17 @@ def test_the_list_of_an_item_is_shown_beside_it_where_it_is_short_or_the_line_na
     assert ("find(name='a')['rows']\n  [{'number': 0}, {'number': 1}" in text) is shown
 
 
+def test_beside_an_item_at_fault_stand_the_others_in_brief() -> None:
+    read = READ.model_copy(update={"value": {"rows": [{"text": "x" * 900}, {"price": 3, "text": "y" * 900}]}})
+    inputs = (
+        LineInput(name="row", call=3, place=Place(tool="find", path=("rows", 0))),
+        LineInput(name="", call=3, place=Place(tool="find", path=("rows",))),
+    )
+    text = asked([failed_at("row['price']\n", 1, kind="response", inputs=inputs, **MISREAD)], [read])[-1].content
+    assert "find(name='a')['rows']: the other 1 of 2 items\n  [{'price': 3, 'text': 'yyyy" in text
+    assert "y" * 300 not in text
+
+
 def test_a_document_that_stands_whole_above_is_not_shown_again() -> None:
     long = Protocol(name="long", description="Words of a long document. " * 120, effect=Effect.READ)
     tools = Toolset([*TOOLS.values(), Tool(long)])
@@ -237,6 +248,16 @@ def test_earlier_programs_are_shown_as_what_was_changed_and_the_oldest_goes_firs
     assert "Program 1:" not in earlier
     assert len(earlier) < 4 * MAX_EARLIER + 1_000
     assert "x59 = find(name='8-59')" in many, "the last one is whole"
+
+
+def test_of_an_earlier_program_the_error_is_said_and_not_what_stands_beside_it() -> None:
+    invocation = Invocation(tool="find", arguments={"name": "b"})
+    origins = (("name", Place(tool="get", path=("name",))),)
+    refused = {"kind": "arguments", "case": "refused", "tool": "find", "reason": "no such name"}
+    first = failed_at("find(name=x)\n", 1, invocation=invocation, origins=origins, **refused)
+    last = failed_at("answer = 1\n", 1, kind="program", case="raised", raised=Raised(type="E", message="no"))
+    earlier = asked([first, last])[-1].content.partition("This program failed")[0]
+    assert "Program 1:\n```text\nfind(name='b') refused: no such name\n```" in earlier
 
 
 def test_the_same_program_again_is_said_to_be_that() -> None:

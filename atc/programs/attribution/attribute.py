@@ -454,7 +454,9 @@ class Attribution:
     def _answer_line(self) -> int:
         """Return the last line that sets the answer; of those whose call was not made, none if there is another."""
         made = {(call.tool, call.line) for call in self.calls}
-        unmade = [m.node for m in self._flow.calls.values() if (m.tool, m.node.lineno) not in made] if self._flow else []
+        unmade = (
+            [m.node for m in self._flow.calls.values() if (m.tool, m.node.lineno) not in made] if self._flow else []
+        )
         stored, ran = 0, 0
         for node in ast.walk(self._tree) if self._tree else ():
             if not isinstance(node, ast.Name) or node.id != "answer" or not isinstance(node.ctx, ast.Store):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -39,11 +40,14 @@ def line_inputs(fault: Fault, tree: ast.Module, flow: Flow, calls: Sequence[Call
     statement, _ = enclosing(tree, fault.line, None)
     nodes = [*islice(_own_parts(statement, flow), MAX_NODES)] if statement is not None else []
     found: dict[tuple[int, tuple[str | int, ...]], LineInput] = {}
+    named = {(origin, node.id) for node in nodes if isinstance(node, ast.Name) for origin in _held(node, flow)}
+    names_of = Counter((origin.tool, origin.line) for origin, _ in named)
     for held in (True, False):
         for node in nodes:
             value, of_name = flow.at(span_of(node)), 0
             origins = (frozenset() if value.open else value.origins) if held else value.derived().origins
-            made = _made_at(sorted(origins, key=str), flow, calls, fault)
+            shared = {(origin.tool, origin.line) for origin in origins if names_of[origin.tool, origin.line] > 1}
+            made = _made_at(sorted(origins, key=str), flow, calls, fault, shared)
             for origin, call in made:
                 if of_name >= MAX_OF_A_NAME or len(found) >= MAX_INPUTS:
                     break
@@ -58,16 +62,30 @@ def line_inputs(fault: Fault, tree: ast.Module, flow: Flow, calls: Sequence[Call
     return tuple(found.values())
 
 
-def _made_at(origins: Sequence[Origin], flow: Flow, calls: Sequence[Call], fault: Fault) -> list[tuple[Origin, Call]]:
+def _held(node: ast.Name, flow: Flow) -> frozenset[Origin]:
+    """Return the places of responses of which a name can hold what stands there; none where that is not sure."""
+    value = flow.at(span_of(node))
+    return frozenset() if value.open else value.origins
+
+
+def _made_at(
+    origins: Sequence[Origin],
+    flow: Flow,
+    calls: Sequence[Call],
+    fault: Fault,
+    shared: Collection[tuple[str, int]] = (),
+) -> list[tuple[Origin, Call]]:
     """Return the calls that answered what a name can hold: of those of one place the one at fault, else the latest two.
-    The journal knows only the lines of calls, so two places on a line are told apart by none.
+    The journal knows only the lines of calls, so two places on a line are told apart by none; nor is which of several
+    names holds what was answered there (``shared``: such places), as those of a ``parallel``.
     """
     made: list[tuple[Origin, Call]] = []
     for origin in origins:
         answered = [call for call in calls_at(origin, flow, calls) if call.succeeded][::-1]
         answered.sort(key=lambda call: call.index != fault.call)
         places_there = [s for s, each in flow.calls.items() if each.tool == origin.tool and s[0] == origin.line]
-        if len(places_there) < 2 and answered and answered[0].index == fault.call:
+        told_apart = len(places_there) < 2 and (origin.tool, origin.line) not in shared
+        if told_apart and answered and answered[0].index == fault.call:
             answered = answered[:1]
         made += [(origin, call) for call in answered[:MAX_OF_A_NAME]]
         if len(made) > MAX_OF_A_NAME:
