@@ -29,7 +29,7 @@ FILES = ("summary.txt", "figures.txt", "trip-notes.txt", "memo.txt")
 
 def contact(solve: Solver) -> str:
     """Draw the address of a colleague of the user."""
-    rows = [row["email"] for row in solve.peek("mail_search_contacts_by_name", query="")]
+    rows: list[str] = [row["email"] for row in solve.peek("mail_search_contacts_by_name", query="")]
     domain = next(row for row in rows if row.startswith(OWNER)).partition("@")[2]
     return solve.one("contact", sorted(row for row in rows if row.endswith(domain) and not row.startswith(OWNER)))
 
@@ -37,7 +37,8 @@ def contact(solve: Solver) -> str:
 def paid_before(solve: Solver) -> str:
     """Draw the subject of a payment that was made."""
     rows = solve.peek("bank_get_most_recent_transactions")
-    return solve.one("recipient", [row["subject"] for row in rows if row["sender"] == "me"])
+    subjects: list[str] = [row["subject"] for row in rows if row["sender"] == "me"]
+    return solve.one("recipient", subjects)
 
 
 def account(solve: Solver) -> tuple[str, str]:
