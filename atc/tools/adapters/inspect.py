@@ -5,6 +5,7 @@ Their importer is given what makes a call: it belongs to a sample, with its appr
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 KIND = "inspect"
 MakeCall = Callable[["ToolDef", dict[str, Any]], Awaitable[Any]]
 """Makes one call and returns what the tool returned. It raises ToolError if the call was refused, or failed."""
-_MOST_PARSED = 200_000
-"""Characters of a text that is read as YAML: its parser takes a second for so many."""
+_MOST_PARSED = 100_000
+"""Characters of a text that is read as YAML, in a thread: its parser takes seconds for so many."""
 
 
 def import_inspect(
@@ -71,7 +72,9 @@ def import_inspect(
 
         async def made(arguments: dict[str, Any], _: bool) -> Any:
             value = plain_value(await call(tool, arguments))
-            return data_of(value) if parse_text and isinstance(value, str) else value
+            if parse_text and isinstance(value, str):
+                return await asyncio.to_thread(data_of, value)
+            return value
 
         return Described(
             description=tool.description or "",
