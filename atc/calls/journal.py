@@ -4,6 +4,7 @@ A revised program runs from its start; a call that already succeeded is answered
 (:mod:`atc.calls.entry` says which tools are the same) with the same canonical arguments answers the n-th such call of a
 later program. A call with effects whose outcome was never learned is *in doubt*: it is reported, and never made again,
 but with the idempotency key that it bore (:mod:`atc.calls.idempotency`).
+A read that is older than a write which the later program leaves out is made anew (:meth:`Journal.read_anew`).
 A call that was begun and never handed to its tool (it waited for a connection, say) is *not done*, and may be made
 again.
 
@@ -30,7 +31,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -73,7 +74,7 @@ from atc.calls.parked import (
     read_reads_again,
     reads_again_record,
 )
-from atc.calls.program_start import ProgramStart, ReplyTimes, Starts
+from atc.calls.program_start import ProgramStart, ReplyTimes, Starts, digest_of_text
 from atc.errors import CallRefused, JournalError, UsageError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
@@ -151,6 +152,10 @@ class Journal:
         self._met: set[int] = set()
         self._taken_up: set[int] = set()  # in doubt, and sent again by the program that runs
         self._own: set[int] = set()  # begun by this process
+        self._last_begun = 0
+        self._begun_before: dict[int, int] = {}  # the last call that was begun when this write was done
+        self._reads_after = 0  # no read up to this number answers the program that runs
+        self._goes_on = ""  # read back: the digest of the program that began last
         self._requests = 0  # new requests that were begun
         self._repeated = 0  # of these, those that are still to be begun again: see begin_again
         self._closed = False
@@ -373,8 +378,42 @@ class Journal:
         reads = [entry for entry in self.entries.values() if entry.effect is Effect.READ and not entry.after_parked]
         failed = [e for e in reads if e.state in ("refused", "unknown") and e.attempt == self.attempt]
         answering = [e for of_key in self._successes.values() for e in of_key if e.effect is Effect.READ]
-        self.reads_again.begin_round([*failed, *(entry for entry in answering if not entry.after_parked)])
+        answering = [e for e in answering if not (e.after_parked or self._is_older_read(e))]
+        self.reads_again.begin_round([*failed, *answering])
         self._drop_reads(last, after)
+
+    def read_anew(self, program: str, asked: Collection[CallKey]) -> None:
+        """Let no read answer the program that begins which is older than a write that it does not ask for.
+
+        That read says what was so before the write, and this program would not know that it was done. A program that
+        asks for the write again is answered both, in the order of the record. One that goes on after its process ended
+        is answered as it was before. A later program that asks for the write again has the older reads again, too.
+
+        Args:
+            program: its text.
+            asked: the tools that it may call, without a digest.
+
+        Raises:
+            JournalError: it cannot be written down.
+        """
+        goes_on, self._goes_on = self._goes_on == digest_of_text(program), ""
+        if goes_on:
+            return
+        left_out = {}
+        for entry in self.entries.values():
+            acted = entry.effect is not Effect.READ and (entry.state == "done" or entry.in_doubt)
+            if acted and entry.number > self.before:
+                tool = entry.key._replace(digest="")
+                before = self._begun_before.get(entry.number, entry.number)
+                left_out[tool] = max(before, left_out.get(tool, 0))
+        of_these = [n for tool, n in left_out.items() if not any(same_tool(tool, each) for each in asked)]
+        after = max(of_these, default=0)
+        if after != self._reads_after:
+            self._append({"reads_after": after}, sync=False)
+            self._reads_after = after
+
+    def _is_older_read(self, entry: CallEntry) -> bool:
+        return entry.effect is Effect.READ and entry.number <= self._reads_after
 
     def _drop_reads(self, last: int, after: int) -> None:
         for key, recorded in [*self._successes.items()]:
@@ -429,6 +468,8 @@ class Journal:
         found: list[tuple[CallEntry, CallKey]] = []
         for each in self._tools.same(key):
             recorded, position = self._successes.get(each, []), self._claimed[each]
+            while position < len(recorded) and self._is_older_read(recorded[position]):
+                position = self._claimed[each] = position + 1
             if position < len(recorded) and self._is_earlier(recorded[position]):
                 found.append((recorded[position], each))
         if not found:
@@ -648,6 +689,7 @@ class Journal:
 
     def _note(self, entry: CallEntry) -> None:
         self.entries[entry.number] = entry
+        self._last_begun = max(self._last_begun, entry.number)
         self._tools.note(entry.key)
         self._equal.setdefault(entry.key.digest, []).append(entry)
         if entry.effect is not Effect.READ:
@@ -660,6 +702,8 @@ class Journal:
 
     def _done(self, entry: CallEntry, value: Any, next_page: NextPage, unread: Unread | None) -> None:
         entry.state, entry.value, entry.next_page, entry.unread = "done", value, next_page, unread
+        if entry.effect is not Effect.READ:
+            self._begun_before[entry.number] = self._last_begun
         self._reads.note(entry)
         self._settle_tries(entry)
         if entry.effect is not Effect.READ or entry.stage == self.stage:
@@ -753,6 +797,11 @@ class Journal:
         if "reads_again" in record:
             self._begin_round(*read_reads_again(record))
             return
+        if "reads_after" in record:
+            self._apply_reads_after(record)
+            return
+        if "start" in record:
+            self._goes_on = record["start"]
         if self.parked.apply(record, self.reads_again.round) or self._starts.apply(record):
             return
         if "plan" in record or "apply" in record:
@@ -794,6 +843,12 @@ class Journal:
             raise ValueError(f"call {number} cannot have been in doubt")
         self._waiting.pop(number, None)
         self._end_doubt(entry, found)
+
+    def _apply_reads_after(self, record: dict[str, Any]) -> None:
+        after = record["reads_after"]
+        if type(after) is not int or not 0 <= after <= self._last_begun:
+            raise ValueError("not the number of a call")
+        self._reads_after = after
 
     def _apply_undo(self, record: dict[str, Any]) -> None:
         from atc.calls.settled import read_undo

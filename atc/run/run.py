@@ -6,6 +6,7 @@ in the jail, and calls pass the broker's gates, its journal and the user's appro
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from atc._records.records import Feed, Misfit
 from atc.calls.argument_repairs import Complaint, bounded_key_aliases, read_key_aliases
 from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
+from atc.calls.entry import CallKey
 from atc.calls.json_values import to_json_value
 from atc.calls.pages import Pages
 from atc.calls.sending import NOT_MADE, held_back
@@ -33,6 +35,7 @@ from atc.facts import Finding
 from atc.models.base import Message, Model, Reply
 from atc.models.budget import Budget
 from atc.models.images import Image
+from atc.programs.program import Program
 from atc.result import Call, Revision
 from atc.run.argument_repair import RULE as REPAIR
 from atc.run.argument_repair import ModelRepairer
@@ -382,6 +385,7 @@ class Run:
     ) -> Outcome:
         attempt, broker = len(self.revisions), self.broker
         broker.begin_program(warnings)
+        broker.journal.read_anew(program, await asyncio.to_thread(self._may_call, program))
         self._source, self._feeds = program, None
         told = dict.fromkeys(text for texts in broker.warnings.values() for text in texts)
         started: ProgramStarted = {"attempt": attempt, "warnings": list(told)}
@@ -440,6 +444,13 @@ class Run:
     async def repaired(self, complaint: Complaint) -> Mapping[str, Any] | None:
         """Return other arguments for a call that was refused for its own; ``None`` if no model is asked."""
         return None if self.repairer is None else await self.repairer(complaint)
+
+    def _may_call(self, program: str) -> set[CallKey]:
+        """Return the tools that the text of a program names; what it calls by a computed name nobody can tell."""
+        parsed = Program(program)
+        nodes = parsed.nodes if parsed.tree is not None else ()
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        return {CallKey(name, "", self.broker.source_of(name)) for name in names.intersection(self.broker.tools)}
 
     async def feeds_of(self, call: Call) -> tuple[Feed, ...]:
         """Return where the arguments of a call of the program that runs come from."""

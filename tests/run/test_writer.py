@@ -144,6 +144,7 @@ def test_a_revision_has_the_program_its_line_what_that_worked_with_and_the_docum
     assert after.endswith("whatever else would fail the same way; keep what is right.")
     assert "changed something" not in after
     assert "more tool call" not in after
+    assert "what was so then" not in after
 
 
 @pytest.mark.parametrize(
@@ -274,6 +275,7 @@ def test_what_is_done_is_said_once_and_calls_only_where_few_are_left() -> None:
     text = asked([failed_at(program, 2, kind="response", inputs=inputs, **MISREAD)], [paid])[-1].content
     assert text.count("'n': 8") == 1
     assert "nothing is done again:\n```text\nget(item_id='i')\n```" in text
+    assert "A read that came before one of these changes says what was so then" in text
 
     def left(calls: int) -> str:
         model = FakeModel(["```python\nanswer = 1\n```"])
