@@ -23,7 +23,7 @@ from benchmarks.long_steps import (
     only,
     step,
 )
-from benchmarks.long_writes import OWNER, SUBJECTS, TITLES, TRIPS, stock
+from benchmarks.long_writes import OWNER, SUBJECTS, TITLES, TRIPS, paid_before, stock
 
 CAPS = (120, 200, 250)
 MONTHS = {"May": "05", "June": "06", "August": "08", "November": "11", "December": "12"}
@@ -147,7 +147,7 @@ def working_day(solve: Solver, date: Value) -> Told:
         f"check whether {date.phrase} is a business day in {land}: if it is, this is the working date; if not, the "
         f"next business day in {land} after it is."
     )
-    return Told(text, [Value("date", "working_date", "the working date", day)])
+    return Told(text, [Value("date", "working_date", "the working date", day)], ("atlas_add_business_days",))
 
 
 @step(DATE, WORD, decides="if", group="event")
@@ -169,17 +169,15 @@ def busy_day(solve: Solver, date: Value, word: Value) -> Told:
         f'chat channel "{channel}"; if there are fewer, put an event "{title}" into my calendar on that day, from '
         "15:00 to 16:00, without other participants."
     )
-    return Told(text, [Value("number", "events", "the number of those events", found)])
+    branches = ("chat_send_channel_message", "calendar_create_calendar_event")
+    return Told(text, [Value("number", "events", "the number of those events", found)], branches)
 
 
 @step(MONEY, decides="if", group="transfer")
 def afford(solve: Solver, money: Value) -> Told:
     subject, title = solve.one("subject", SUBJECTS), solve.one("ticket title", TITLES)
     date = solve.one("date", ("2024-06-01", "2024-06-10"))
-    before = solve.one(
-        "recipient",
-        [row["subject"] for row in solve.peek("bank_get_most_recent_transactions") if row["sender"] == "me"],
-    )
+    before = paid_before(solve)
     balance = solve("bank_get_balance")
     if balance >= money.value:
         rows = solve("bank_get_most_recent_transactions")
@@ -188,12 +186,19 @@ def afford(solve: Solver, money: Value) -> Told:
     else:
         solve("ticket_ticket_login", username=TICKET_USER, password=TICKET_PASSWORD)
         solve("ticket_create_ticket", title=title, description=f"Missing: {money.value - balance:.2f}", priority=4)
-    return Told(
+    text = (
         f"look at the balance of my bank account. If it is at least {money.phrase}, send {money.phrase} to the account "
         f'that my payment "{before}" went to, with the subject "{subject}" and the date {date}. If it is less, send '
         f'nothing: log in to the ticket system (user "{TICKET_USER}", password "{TICKET_PASSWORD}") and create a '
         f'ticket of priority 4 with the title "{title}" and the description "Missing: X", with the difference for X.'
     )
+    branches = (
+        "bank_get_most_recent_transactions",
+        "bank_send_money",
+        "ticket_ticket_login",
+        "ticket_create_ticket",
+    )
+    return Told(text, branches=branches)
 
 
 @step(SYMBOL, decides="if", group="order")
@@ -210,7 +215,7 @@ def trend(solve: Solver, symbol: Value) -> Told:
         f"place a buy order for {number} share{'s' * (number > 1)} of it at the current price; otherwise put its "
         "symbol on my watchlist."
     )
-    return Told(text)
+    return Told(text, branches=("broker_place_order", "broker_add_to_watchlist"))
 
 
 @step(NUMBER, decides="if", group="fuel")
@@ -226,7 +231,7 @@ def refuel(solve: Solver, number: Value) -> Told:
         f"look how many litres of fuel are in the tank of my car. If that number is below {number.phrase}, fill in "
         f"{more} more gallons; otherwise turn the headlights on."
     )
-    return Told(text)
+    return Told(text, branches=("car_fillFuelTank", "car_setHeadlights"))
 
 
 # Loops over what was found --------------------------------------------------------------------------------------------

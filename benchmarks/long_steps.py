@@ -53,10 +53,17 @@ class Value:
 
 @dataclass(frozen=True)
 class Told:
-    """What a step adds to a task: its sentence, and the values for those that follow."""
+    """What a step adds to a task.
+
+    Attributes:
+        text: its sentence.
+        values: for the steps that follow.
+        branches: the tools of all its branches, so that the offered tools do not say which one is taken.
+    """
 
     text: str
     values: Sequence[Value] = ()
+    branches: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -133,6 +133,7 @@ class _Attempt:
         self.rooms: dict[tuple[str, ...], World] = {}
         self.decides = id_.startswith("decide")
         self.calls: list[GoldCall] = []
+        self.branches: set[str] = set()
         self.answers: dict[tuple[str, str], Any] = {}
         self.values: list[Value] = []
         self.found: list[Sequence[Value]] = []
@@ -202,7 +203,7 @@ class _Attempt:
             told = step.run(Solver(self._call, self._look, f"{self.seed}/{step.name}"), *given)
         except (NotFitting, ToolError):
             told = None
-        if told is None or not self._fits():
+        if told is None or not self._fits(told.branches):
             self._put_back(calls)
             return False
         self.steps.append(step)
@@ -213,11 +214,12 @@ class _Attempt:
         self.values += told.values
         self.found.append(told.values)
         self.sentences.append(told.text)
+        self.branches.update(told.branches)
         return True
 
-    def _fits(self) -> bool:
+    def _fits(self, branches: Sequence[str]) -> bool:
         """Return whether the calls so far stay within the bounds of a task."""
-        tools = {tool for tool, _ in self.calls}
+        tools = {tool for tool, _ in self.calls}.union(self.branches, branches)
         return len(self.calls) <= CALLS[-1] and len(self._services()) <= MOST_SERVICES and len(tools) <= MOST_TOOLS
 
     def _given(self, step: Step) -> list[Value] | None:
@@ -307,8 +309,8 @@ class _Attempt:
         return [value for value in values if value.kind not in ("place", "country")]
 
     def _offered(self) -> tuple[str, ...]:
-        """The tools of the solution and look-alikes: of its services, and some of others, in no telling order."""
-        needed = {tool for tool, _ in self.calls}
+        """The tools of all branches of the solution, and look-alikes: most of its services, in no telling order."""
+        needed = {tool for tool, _ in self.calls} | self.branches
         services = self._services()
         others = sorted(self.spare.tools.keys() - needed, key=self._hash)
         near = [name for name in others if name.partition("_")[0] in services]
