@@ -17,7 +17,6 @@ from atc.schemas.protocol import Protocol
 from atc.schemas.types import RESERVED
 from atc.tools.outline import Outline, words_of_task
 from atc.tools.paging import paging_line
-from atc.tools.shared_types import with_shared_types
 from atc.tools.short_stubs import DEMONSTRATED, LADDER, NAME, WHOLE, Grade, short_stub
 from atc.tools.stubs import Stub, demonstration, shown_examples, whole_stub
 
@@ -157,7 +156,9 @@ class Fitter:
             if stub is None or (left := left - len(stub.text)) < 0:
                 return None
             stubs[name] = stub
-        if self._share:
+        if self._share and sum(bool(stub.records) for stub in stubs.values()) > 1:
+            from atc.tools.shared_types import with_shared_types  # few runs have tools that return records
+
             stubs = with_shared_types(stubs, self._taken)
         texts = [stub.text for stub in stubs.values()]
         return (
