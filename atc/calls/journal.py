@@ -399,7 +399,7 @@ class Journal:
         goes_on, self._goes_on = self._goes_on == digest_of_text(program), ""
         if goes_on:
             return
-        left_out = {}
+        left_out: dict[CallKey, int] = {}
         for entry in self.entries.values():
             acted = entry.effect is not Effect.READ and (entry.state == "done" or entry.in_doubt)
             if acted and entry.number > self.before:
