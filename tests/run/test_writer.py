@@ -179,7 +179,7 @@ def test_a_document_that_stands_whole_above_is_not_shown_again() -> None:
     tools = Toolset([*TOOLS.values(), Tool(long)])
     history = [failed_at("long()\n", 1, kind="tool", case="failed", tool="long", reason="no " * 300)]
     grades = set()
-    for room in (1_200, 1_300, 1_400, 1_650, 1_800, 20_000):
+    for room in (1_250, 1_300, 1_400, 1_650, 1_800, 20_000):
         model = FakeModel(["```python\nanswer = 1\n```"] * 2)
         writer = writer_of("find a", tools, model, prompt_tokens=room)
         whole = []
