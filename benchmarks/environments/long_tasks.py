@@ -6,11 +6,19 @@ for tools is tested here; all get the same twenty.
 
 from __future__ import annotations
 
+import hashlib
 import re
+from contextlib import suppress
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+import atc
+from atc._host.files import write_whole
+from atc.cli.console import err
 from benchmarks.atlas import check
 from benchmarks.environments.base import Environment, Episode, Gold, GoldCall, Task
 from benchmarks.long_services import open_world
@@ -18,6 +26,9 @@ from benchmarks.long_tasks import LongTask, compose
 
 CENT = 0.011
 """How far numbers that were written may lie apart: rounded otherwise, they are the same."""
+PACKAGES = ("agentdojo", "bfcl-eval")
+FOLDER = Path(__file__).parent.parent / "results" / "long"
+_TASKS = TypeAdapter(list[LongTask])
 _PIECES = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+")
 
 
@@ -37,7 +48,7 @@ class LongTasks(Environment):
     @cached_property
     def composed(self) -> dict[str, LongTask]:
         """The tasks by their ids."""
-        return {task.id: task for task in (compose() if self._given is None else self._given)}
+        return {task.id: task for task in (_kept() if self._given is None else self._given)}
 
     def tasks(self) -> list[Task]:
         return [Task(task.id, task.text, task.tools) for task in self.composed.values()]
@@ -61,6 +72,24 @@ class LongTasks(Environment):
         """A message or a payment that is made twice."""
         again = ("_send_", "_create_", "_schedule_", "_fund_", "_pay_", "_append_")
         return next((call for call in reversed(task.calls) if any(part in call[0] for part in again)), None)
+
+
+def _kept() -> list[LongTask]:
+    """The whole set: composed once for each state of its sources and packages, which takes up to a minute."""
+    digest = hashlib.sha256()
+    for path in sorted([*Path(__file__).parent.parent.rglob("*.py"), *Path(atc.__file__).parent.rglob("*.py")]):
+        digest.update(path.read_bytes())
+    with suppress(PackageNotFoundError):  # to compose says what is missing
+        digest.update(" ".join(map(version, PACKAGES)).encode())
+    file = FOLDER / f"{digest.hexdigest()[:16]}.json"
+    with suppress(OSError, ValidationError):
+        return _TASKS.validate_json(file.read_bytes())
+    err.print("the long tasks are composed: that takes a minute or two, once")
+    tasks = compose()
+    with suppress(OSError):  # it is composed again next time
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        write_whole(file, _TASKS.dump_json(tasks).decode(), 0o644)
+    return tasks
 
 
 def same(left: Any, wanted: Any) -> bool:
