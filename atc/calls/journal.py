@@ -404,7 +404,7 @@ class Journal:
             acted = entry.effect is not Effect.READ and (entry.state == "done" or entry.in_doubt)
             if acted and entry.number > self.before:
                 tool = entry.key._replace(digest="")
-                before = self._begun_before.get(entry.number, entry.number)
+                before = self._begun_before.setdefault(entry.number, self._last_begun)  # in doubt: it may still be done
                 left_out[tool] = max(before, left_out.get(tool, 0))
         of_these = [n for tool, n in left_out.items() if not any(same_tool(tool, each) for each in asked)]
         after = max(of_these, default=0)
