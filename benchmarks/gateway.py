@@ -260,9 +260,7 @@ class Gateway:
         body |= {"model": self.upstream.model, "temperature": session.temperature}
         body["seed"] = _seed(session)
         for name in _LIMITS:
-            if (
-                type(body.get(name)) is not int or body[name] < 1
-            ):  # null, 0 or -1: to some endpoints, no limit
+            if type(body.get(name)) is not int or body[name] < 1:  # null, 0 or -1: to some endpoints, no limit
                 body.pop(name, None)
         if "max_completion_tokens" not in body:
             body.setdefault("max_tokens", MAX_TOKENS)

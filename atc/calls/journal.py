@@ -153,9 +153,7 @@ class Journal:
         self._taken_up: set[int] = set()  # in doubt, and sent again by the program that runs
         self._own: set[int] = set()  # begun by this process
         self._last_begun = 0
-        self._begun_before: dict[
-            int, int
-        ] = {}  # the last call begun when this write was done, or left out
+        self._begun_before: dict[int, int] = {}  # the last call begun when this write was done, or left out
         self._reads_after = 0  # no read up to this number answers the program that runs
         self._goes_on = ""  # read back: the digest of the program that began last
         self._requests = 0  # new requests that were begun
