@@ -304,10 +304,10 @@ class Gateway:
         """Book what a request did cost. One that was given up, or whose reply was lost, may have cost all it could."""
         if self._purse is None:
             return
-        status, reply = asked or (_LOST, None)
-        if status == _LOST:
+        if asked is None or asked[0] == _LOST:
             self._purse.pay(aside, aside)
             return
+        status, reply = asked
         self._purse.pay(aside, _cost(self._purse.price, body, reply) if status == 200 else Decimal(0))
 
     async def _asked(self, session: Session, body: dict[str, Any]) -> tuple[int, Any] | None:
