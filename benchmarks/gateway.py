@@ -103,7 +103,11 @@ MAX_TOKENS = 1_024
 """Of one reply, where a system says nothing of it: an endpoint's own default may be none."""
 _OURS = ("stream_options", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "n")
 """What a system may not choose, beside those that are set: the sampling, and how many replies one call brings."""
+_LIMITS = ("max_completion_tokens", "max_tokens")
 _ENDED = "this try has ended"
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
+_LOST = 504
+"""The endpoint may have made a reply that nobody has."""
 _BUSY = frozenset({429, 500, 502, 503, 504, 529})
 """Answers that may pass."""
 
@@ -255,6 +259,9 @@ class Gateway:
             body.pop(name, None)
         body |= {"model": self.upstream.model, "temperature": session.temperature}
         body["seed"] = _seed(session)
+        for name in _LIMITS:
+            if type(body.get(name)) is not int or body[name] < 1:  # null, 0 or -1: to some endpoints, no limit
+                body.pop(name, None)
         if "max_completion_tokens" not in body:
             body.setdefault("max_tokens", MAX_TOKENS)
         began = time.perf_counter()
@@ -290,14 +297,14 @@ class Gateway:
         """What a request may cost; ``None`` where that cannot be paid."""
         if self._purse is None:
             return Decimal(0)
-        most = body.get("max_completion_tokens") or body.get("max_tokens") or MAX_TOKENS
-        return self._purse.reserve(prompt_estimate(body), int(most))
+        most = max(body.get(name, 0) for name in _LIMITS)
+        return self._purse.reserve(prompt_estimate(body), most)
 
     def _pay(self, aside: Decimal, body: dict[str, Any], asked: tuple[int, Any] | None) -> None:
-        """Book what a request did cost. One that was given up may have cost all that it could."""
+        """Book what a request did cost. One that was given up, or whose reply was lost, may have cost all it could."""
         if self._purse is None:
             return
-        if asked is None:
+        if asked is None or asked[0] == _LOST:
             self._purse.pay(aside, aside)
             return
         status, reply = asked
@@ -319,9 +326,14 @@ class Gateway:
             taken = _taken(body, self._refused)
             try:
                 answer = await self._client.post(f"{self.upstream.url}/chat/completions", json=taken, headers=headers)
+            except httpx.HTTPError as error:
+                return 502 if isinstance(error, _NOT_SENT) else _LOST, _failed(error)
+            try:
                 said = answer.json()
-            except (httpx.HTTPError, ValueError) as error:
-                return 502, {"error": {"message": f"the model's endpoint failed: {type(error).__name__}: {error}"}}
+            except ValueError as error:
+                return _LOST if answer.status_code == 200 else 502, _failed(error)
+            if answer.status_code == 200 and not isinstance(said, dict):
+                return _LOST, _failed(ValueError("its reply is no object"))
             if answer.status_code in _BUSY and (wait := next(waits, None)) is not None:
                 await asyncio.sleep(wait)
                 continue
@@ -380,6 +392,10 @@ class Gateway:
 def _seed(session: Session) -> int:
     """Another one for each request, so that asking again is not answered with the same words."""
     return 1_000 * session.seed + session.begun
+
+
+def _failed(error: Exception) -> dict[str, Any]:
+    return {"error": {"message": f"the model's endpoint failed: {type(error).__name__}: {error}"}}
 
 
 def _taken(body: dict[str, Any], refused: set[str]) -> dict[str, Any]:

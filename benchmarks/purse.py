@@ -36,14 +36,11 @@ class Purse:
     closed: str = field(default="", init=False)
     _reserved: Decimal = field(default=Decimal(0), init=False, repr=False)
     _before: Decimal = field(default=Decimal(0), init=False, repr=False)
+    _kept: Decimal = field(default=Decimal(0), init=False, repr=False)
 
     def __post_init__(self) -> None:
-        known = self._read().get(self.model, {})
-        try:
-            self.spent, self.dearest = Decimal(known.get("spent", 0)), Decimal(known.get("dearest", 0))
-        except (InvalidOperation, TypeError, AttributeError):
-            raise UsageError(f"{self.file} does not say what was spent: correct or delete it") from None
-        self._before = self.spent
+        self.spent, self.dearest = self._known(self._read())
+        self._before = self._kept = self.spent
 
     @property
     def left(self) -> Decimal:
@@ -88,10 +85,29 @@ class Purse:
             return {}
         except (OSError, ValueError) as error:
             raise UsageError(f"{self.file} does not say what was spent ({error}): correct or delete it") from None
-        return known if isinstance(known, dict) else {}
+        if not isinstance(known, dict):
+            raise self._unclear()
+        return known
+
+    def _known(self, read: dict[str, Any]) -> tuple[Decimal, Decimal]:
+        known = read.get(self.model, {})
+        try:
+            spent, dearest = Decimal(known.get("spent", 0)), Decimal(known.get("dearest", 0))
+        except (InvalidOperation, TypeError, AttributeError):
+            raise self._unclear() from None
+        if not (spent.is_finite() and dearest.is_finite() and spent >= 0):
+            raise self._unclear()
+        return spent, dearest
+
+    def _unclear(self) -> UsageError:
+        return UsageError(f"{self.file} does not say what was spent: correct or delete it")
 
     def _write(self) -> None:
-        known = self._read() | {self.model: {"spent": f"{self.spent:f}", "dearest": f"{self.dearest:f}"}}
+        read = self._read()
+        spent, dearest = self._known(read)  # another process may have spent some since
+        self.spent = self._kept = max(self.spent, spent + self.spent - self._kept)
+        self.dearest = max(self.dearest, dearest)
+        known = read | {self.model: {"spent": f"{self.spent:f}", "dearest": f"{self.dearest:f}"}}
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self.file, json.dumps(known, indent=1) + "\n", 0o644)

@@ -153,7 +153,7 @@ class Journal:
         self._taken_up: set[int] = set()  # in doubt, and sent again by the program that runs
         self._own: set[int] = set()  # begun by this process
         self._last_begun = 0
-        self._begun_before: dict[int, int] = {}  # the last call that was begun when this write was done
+        self._begun_before: dict[int, int] = {}  # the last call begun when this write was done, or left out
         self._reads_after = 0  # no read up to this number answers the program that runs
         self._goes_on = ""  # read back: the digest of the program that began last
         self._requests = 0  # new requests that were begun
@@ -404,7 +404,7 @@ class Journal:
             acted = entry.effect is not Effect.READ and (entry.state == "done" or entry.in_doubt)
             if acted and entry.number > self.before:
                 tool = entry.key._replace(digest="")
-                before = self._begun_before.get(entry.number, entry.number)
+                before = self._begun_before.setdefault(entry.number, self._last_begun)  # in doubt: it may still be done
                 left_out[tool] = max(before, left_out.get(tool, 0))
         of_these = [n for tool, n in left_out.items() if not any(same_tool(tool, each) for each in asked)]
         after = max(of_these, default=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import keyword
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -25,17 +25,18 @@ def with_shared_types(stubs: Mapping[str, Stub], taken: Collection[str]) -> dict
         stubs: by the tool, in the order in which they are shown.
         taken: names that no type may have.
     """
-    tools: Counter[str] = Counter()
+    returning: dict[str, list[str]] = {}
     names: dict[str, str] = {}
     for tool, stub in stubs.items():
-        tools.update({text for _, text in stub.records if len(text) >= LEAST})
+        for text in dict.fromkeys(text for _, text in stub.records if len(text) >= LEAST):
+            returning.setdefault(text, []).append(tool)
         for name, text in stub.records:
             names.setdefault(text, camel(name) if name else f"{camel(tool)}Response")
-    often = [text for text, count in tools.items() if count > 1]
-    often = sorted(sorted(often, key=lambda text: -len(text) * tools[text])[:MAX_NAMED], key=len, reverse=True)
+    often = [text for text, tools in returning.items() if len(tools) > 1]
+    often = sorted(sorted(often, key=lambda text: -len(text) * len(returning[text]))[:MAX_NAMED], key=len, reverse=True)
     made, used = dict(stubs), {*taken, *(name for stub in stubs.values() for name in stub.classes)}
     for text in often:
-        having = [tool for tool, stub in made.items() if text in stub.function]
+        having = [tool for tool in returning[text] if text in made[tool].function]
         name = _unused(names[text], used)
         count = sum(made[tool].function.count(text) for tool in having)
         if len(having) < 2 or (count - 1) * len(text) <= (count + 2) * len(name):
@@ -51,6 +52,6 @@ def with_shared_types(stubs: Mapping[str, Stub], taken: Collection[str]) -> dict
 
 def _unused(name: str, used: Collection[str]) -> str:
     number, candidate = 2, name
-    while candidate in used:
+    while candidate in used or keyword.iskeyword(candidate):
         number, candidate = number + 1, f"{name}{number}"
     return candidate

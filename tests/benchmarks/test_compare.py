@@ -23,7 +23,7 @@ from benchmarks.gateway import Gateway, Session
 from benchmarks.honest_table import PAGE, placed
 from benchmarks.purse import Purse
 from benchmarks.rows import Row, read_rows
-from tests.support.fake_openai_server import Server, Step, answers, fails, serving
+from tests.support.fake_openai_server import Handler, Server, Step, answers, fails, serving
 from tests.support.gateway import World, replies, weather_episode
 from tests.support.ruler import source
 
@@ -116,8 +116,23 @@ def purse(folder: Path, limit: float) -> Purse:
     return Purse(folder / "money.json", "tiny", PRICE, Decimal(str(limit)), "USD")
 
 
-def asked(folder: Path, limit: float, *steps: Step, waits: tuple[float, ...] = ()) -> tuple[list[int], Purse, Session]:
-    """Ask twice through a gateway with a purse."""
+BODY = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 500}
+
+
+def hangs_up(handler: Handler) -> None:
+    """Take a request and answer nothing."""
+    handler.close_connection = True
+
+
+def asked(
+    folder: Path,
+    limit: float,
+    *steps: Step,
+    waits: tuple[float, ...] = (),
+    body: dict[str, Any] = BODY,
+    seen: list[dict[str, Any]] | None = None,
+) -> tuple[list[int], Purse, Session]:
+    """Ask twice through a gateway with a purse; ``seen`` gets what the endpoint was sent."""
     own = purse(folder, limit)
 
     async def ask() -> tuple[list[int], Purse, Session]:
@@ -131,9 +146,11 @@ def asked(folder: Path, limit: float, *steps: Step, waits: tuple[float, ...] = (
                 httpx.AsyncClient(trust_env=False) as client,
             ):
                 world = World(session, address, server.requests)
-                body = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 500}
                 url = f"{world.address}/v1/chat/completions"
-                return [(await client.post(url, json=body)).status_code for _ in range(2)], own, session
+                statuses = [(await client.post(url, json=body)).status_code for _ in range(2)]
+                if seen is not None:
+                    seen.extend(server.requests)
+                return statuses, own, session
 
     return asyncio.run(ask())
 
@@ -161,6 +178,30 @@ def test_an_endpoint_that_is_busy_is_asked_anew_and_a_refusal_costs_nothing(tmp_
     assert "429" in session.spent.failure
 
 
+@pytest.mark.parametrize("step", [answers(200, b"<html>"), answers(200, b"[]"), hangs_up])
+def test_a_reply_that_was_lost_may_have_cost_all_that_it_could(tmp_path: Path, step: Step) -> None:
+    statuses, own, _ = asked(tmp_path, 10.0, step)
+    assert (statuses, own.spent > 1) == ([504, 504], True)
+
+
+@pytest.mark.parametrize("limit", [None, 0, -1])
+def test_a_system_that_sets_no_limit_gets_the_usual_one(tmp_path: Path, limit: int | None) -> None:
+    body = {"messages": [{"role": "user", "content": "hello"}], "max_completion_tokens": limit, "max_tokens": limit}
+    requests: list[dict[str, Any]] = []
+    statuses, _, _ = asked(tmp_path, 10.0, replies("hi", usage=(1, 1)), body=body, seen=requests)
+    assert statuses == [200, 200]
+    assert [(r.get("max_tokens"), r.get("max_completion_tokens")) for r in requests] == [(1_024, None)] * 2
+
+
+def test_two_comparisons_with_one_purse_see_what_the_other_spends(tmp_path: Path) -> None:
+    one, other = purse(tmp_path, 5), purse(tmp_path, 5)
+    for each in (one, other, one):
+        aside = each.reserve(1_000, 1_000)
+        assert aside is not None
+        each.pay(aside, aside)
+    assert (one.spent, other.spent, one.reserve(1_000, 1_000)) == (6, 4, None)
+
+
 def test_what_was_spent_is_kept_by_model(tmp_path: Path) -> None:
     first = purse(tmp_path, 5)
     aside = first.reserve(1_000, 1_000)
@@ -173,9 +214,10 @@ def test_what_was_spent_is_kept_by_model(tmp_path: Path) -> None:
     assert purse(tmp_path, 2.9).next_try() == "1.40 USD are left, and the dearest try took 1.50 USD"
     other = Purse(tmp_path / "money.json", "another", PRICE, Decimal(5), "USD")
     assert other.spent == 0
-    (tmp_path / "money.json").write_text("{")
-    with pytest.raises(UsageError, match="does not say what was spent"):
-        purse(tmp_path, 5)
+    for damaged in ("{", "[]", '{"tiny": {"spent": "NaN"}}', '{"tiny": {"spent": "-5"}}'):
+        (tmp_path / "money.json").write_text(damaged)
+        with pytest.raises(UsageError, match="does not say what was spent"):
+            purse(tmp_path, 5)
 
 
 # The tables -----------------------------------------------------------------------------------------------------------

@@ -220,7 +220,7 @@ def test_an_endpoint_that_fails_is_told_apart_from_one_that_turns_a_request_down
         assert world.spent.failure == ""
         assert (await ask(world)).status_code == 500
         assert "500" in world.spent.failure
-        assert (await ask(world)).status_code == 502
+        assert (await ask(world)).status_code == 504
         assert world.spent.model_calls == 0
 
     trying(fails(400, "too long"), fails(500), answers(200, b"<html>"))(act)

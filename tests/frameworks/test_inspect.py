@@ -242,6 +242,25 @@ def test_an_approver_may_end_the_sample(tmp_path: Path) -> None:
     assert sample.limit.type == "operator"
 
 
+def test_a_call_at_the_same_time_as_one_that_ends_the_sample_is_not_made(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    @approver(name="first_ends_it")
+    def first_ends_it() -> Approver:
+        async def decide(
+            message: str, call: ToolCall, view: ToolCallView, history: list[ChatMessage] | None = None, **_: Any
+        ) -> Approval:
+            asked.append(call.function)
+            return Approval(decision="terminate" if len(asked) == 1 else "approve")
+
+        return decide
+
+    both = program('answer = parallel(lambda: order(product="kite"), lambda: order(product="rope"))')
+    sample = only(run(tmp_path, both, approval=[ApprovalPolicy(first_ends_it(), "order"), OTHERS]))
+    assert (len(asked), ORDERED) == (1, [])
+    assert sample.limit is not None
+
+
 @pytest.mark.parametrize(
     ("limit", "ended", "calls"), [({"message_limit": 4}, "message", 1), ({"token_limit": 5}, "token", 0)]
 )
@@ -343,6 +362,7 @@ def test_the_command_finds_the_solver_by_its_name() -> None:
         ("plain text", "plain text"),
         ("[not json", "[not json"),
         ("- &a [1]\n- *a", "- &a [1]\n- *a"),  # an alias
+        ("- !!timestamp x", "- !!timestamp x"),  # a tag that does not fit
         ("12", "12"),
     ],
 )

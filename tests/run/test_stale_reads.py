@@ -136,6 +136,28 @@ def test_a_read_that_began_before_the_write_was_done_is_made_again(tmp_path: Pat
         assert [entry.value for entry in [journal.claim(read)] if entry is not None] == ["on"]
 
 
+@pytest.mark.parametrize("outcome", ["told", "killed", "under way"])
+def test_a_read_that_began_before_a_write_was_given_up_is_made_again(tmp_path: Path, outcome: str) -> None:
+    """The write may have been done after it."""
+    journal, read = Journal(tmp_path / "journal.jsonl"), call_key("status", {})
+    journal.begin_attempt()
+    acting = journal.begin(1, call_key("toggle", {}), {}, Effect.WRITE)
+    journal.send(acting)
+    journal.succeed(journal.begin(2, read, {}, Effect.READ), "on")
+    if outcome == "told":
+        journal.fail(acting, surely_not_done=False, message="no answer in time")
+    if outcome == "killed":
+        journal.close()
+        journal = Journal(tmp_path / "journal.jsonl")
+    journal.begin_attempt()
+    journal.read_anew("answer = status()", [read._replace(digest="")])
+    assert journal.claim(read) is None
+    journal.succeed(journal.begin(3, read, {}, Effect.READ), "off")
+    journal.begin_attempt()
+    journal.read_anew("answer = [status()]", [read._replace(digest="")])
+    assert [entry.value for entry in [journal.claim(read)] if entry is not None] == ["off"], "what is newer is kept"
+
+
 def test_a_revision_that_was_killed_goes_on_with_what_it_had_read(phone: Phone) -> None:
     whole = phone.run(lines("status()", "toggle()", FAILS), lines("found = status()", "save()", "answer = found"))
     phone.is_on = True  # by another hand

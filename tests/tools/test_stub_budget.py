@@ -366,6 +366,18 @@ def shown_of(protocols: list[Protocol], *, share: bool = True, room: int = 10_00
     return fit.text
 
 
+def test_a_description_that_holds_a_shared_type_gets_no_line_of_it() -> None:
+    home = {**USER["properties"]["home"], "title": "Home"}
+    text = shown_of([Protocol(name="about", description=HOME, effect=Effect.READ), *returning(find=home, get=home)])
+    assert f'def about() -> Any:\n    """{HOME}"""\n' in text
+    assert f"    Returns: Home\n    Home = {HOME}\n" in text
+
+
+def test_a_type_has_no_name_that_means_something_else() -> None:
+    none = {**USER, "title": "None"}
+    assert f"    Returns: None2\n    None2 = {WHOLE_USER}\n" in shown_of(returning(find=none, get=none))
+
+
 def test_a_type_that_several_tools_return_is_written_once() -> None:
     tools = returning(
         find_user=USER,

@@ -454,15 +454,14 @@ class Attribution:
     def _answer_line(self) -> int:
         """Return the last line that sets the answer; of those whose call was not made, none if there is another."""
         made = {(call.tool, call.line) for call in self.calls}
-        unmade = (
-            [m.node for m in self._flow.calls.values() if (m.tool, m.node.lineno) not in made] if self._flow else []
-        )
+        found = self._flow.calls.values() if self._flow else ()
+        unmade = {each.node.lineno for each in found if (each.tool, each.node.lineno) not in made}
         stored, ran = 0, 0
         for node in ast.walk(self._tree) if self._tree else ():
             if not isinstance(node, ast.Name) or node.id != "answer" or not isinstance(node.ctx, ast.Store):
                 continue
             stored = max(stored, node.lineno)
-            if all(call.lineno != node.lineno for call in unmade):
+            if node.lineno not in unmade:
                 ran = max(ran, node.lineno)
         return ran or stored
 

@@ -117,6 +117,8 @@ class SampleCalls:
             ToolError: it was not approved, or failed.
         """
         async with self._one_at_a_time:
+            if self._ended.done():  # of several calls at once, those behind the one that ended it
+                raise ToolError("the sample has ended", outcome="refused")
             returned: list[Any] = []
             entered = False
 

@@ -121,7 +121,7 @@ def data_of(text: str) -> Any:
         return text
     try:
         value = yaml.load(text, _Plain)
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except (yaml.YAMLError, ValueError, RecursionError, AttributeError):  # the last: a tag that does not fit its text
         return text
     listed = isinstance(value, list) or (isinstance(value, dict) and all(isinstance(key, str) for key in value))
     return value if listed and (text.lstrip().startswith("- ") or not _is_sentence(text, value)) else text
