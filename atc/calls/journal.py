@@ -401,8 +401,7 @@ class Journal:
             return
         left_out: dict[CallKey, int] = {}
         for entry in self.entries.values():
-            acted = entry.effect is not Effect.READ and (entry.state == "done" or entry.in_doubt)
-            if acted and entry.number > self.before:
+            if self._written_in_this_task(entry):
                 tool = entry.key._replace(digest="")
                 before = self._begun_before.setdefault(entry.number, self._last_begun)  # in doubt: it may still be done
                 left_out[tool] = max(before, left_out.get(tool, 0))
@@ -411,6 +410,15 @@ class Journal:
         if after != self._reads_after:
             self._append({"reads_after": after}, sync=False)
             self._reads_after = after
+
+    @property
+    def has_written(self) -> bool:
+        """Whether this task did a write, or may have done one."""
+        return any(map(self._written_in_this_task, self.entries.values()))
+
+    def _written_in_this_task(self, entry: CallEntry) -> bool:
+        done = entry.state == "done" or entry.in_doubt
+        return done and entry.effect is not Effect.READ and entry.number > self.before
 
     def _is_older_read(self, entry: CallEntry) -> bool:
         return entry.effect is Effect.READ and entry.number <= self._reads_after

@@ -385,7 +385,8 @@ class Run:
     ) -> Outcome:
         attempt, broker = len(self.revisions), self.broker
         broker.begin_program(warnings)
-        broker.journal.read_anew(program, await asyncio.to_thread(self._may_call, program))
+        asked = await asyncio.to_thread(self._may_call, program) if broker.journal.has_written else ()
+        broker.journal.read_anew(program, asked)
         self._source, self._feeds = program, None
         told = dict.fromkeys(text for texts in broker.warnings.values() for text in texts)
         started: ProgramStarted = {"attempt": attempt, "warnings": list(told)}

@@ -41,7 +41,7 @@ SLOW = {
     "research/training.md-2",
     "research/training.md-3",
     "ruler.md-0",
-    "ruler.md-2",
+    "ruler.md-3",
     "service.md-0",
     "ui.md-0",
 }
@@ -50,7 +50,7 @@ PLACEHOLDERS = {"": "How many are there?", "--tools": "atlas"}
 """What stands for ``…`` behind an option, or anywhere else."""
 ANSWERED = r"── answer ──\n{}\n.*isolation: {}/"
 KEPT = r"queries for \d+ tools.*\nkept: searches"
-RULER = r"Tasks solved, tiny.*atlas +atc +\d/5.*atlas +codeact +\d/5"
+RULER = r"Tasks solved, judge 2, tiny.*atlas +atc +\d/5.*atlas +codeact +\d/5"
 PROMISES: list[tuple[str, str, dict[str, str]]] = [
     (r"^export ", r"\S", {}),
     (r"^atc trust$", r"atc\.toml\? It sets\n  \| api_key = .*atc\.toml is trusted as it is now", {}),

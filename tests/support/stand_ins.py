@@ -372,6 +372,6 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "research/training.md-2": an_index_to_train_on,
     "research/training.md-3": a_model_and_chats,
     "ruler.md-0": the_benchmarks,
-    "ruler.md-2": data_of_paths,
+    "ruler.md-3": data_of_paths,
 }
 """What a block finds beside the files of all."""
