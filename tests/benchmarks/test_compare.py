@@ -220,6 +220,26 @@ def test_what_was_spent_is_kept_by_model(tmp_path: Path) -> None:
             purse(tmp_path, 5)
 
 
+def test_what_the_last_try_cost_is_known_to_the_next_process(tmp_path: Path) -> None:
+    first = purse(tmp_path, 5)
+    first.next_try()
+    first.pay(Decimal(0), Decimal("0.19"))
+    first.close_try()
+    again = purse(tmp_path, 0.25)
+    assert again.dearest == Decimal("0.19")
+    assert again.next_try() == "0.06 USD are left, and the dearest try took 0.19 USD"
+    assert again.enough == Decimal("0.38")
+    assert purse(tmp_path, 0.38).next_try() == ""
+
+
+def test_what_earlier_tries_cost_counts_where_the_file_is_gone(tmp_path: Path) -> None:
+    tries = (Decimal("0.5"), Decimal("1.5"))
+    own = Purse(tmp_path / "money.json", "tiny", PRICE, Decimal(5), "USD", tries)
+    assert (own.spent, own.dearest) == (2, Decimal("1.5"))
+    own.next_try()
+    assert Purse(tmp_path / "money.json", "tiny", PRICE, Decimal(5), "USD", (*tries, Decimal(9))).spent == 2
+
+
 # The tables -----------------------------------------------------------------------------------------------------------
 
 
