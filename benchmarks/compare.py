@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -336,7 +336,7 @@ def _report(comparison: Comparison, file: Path, as_json: bool) -> None:
         raise _unwritable(file, error) from None
     if as_json:
         purse = comparison.purse
-        spent = {"spent": str(purse.spent), "currency": purse.currency, "over": purse.closed}
+        spent: dict[str, Any] = {"spent": str(purse.spent), "currency": purse.currency, "over": purse.closed}
         spent |= {"enough": str(purse.enough) if purse.closed else None, "left_out": comparison.left_out}
         print_json(spent | {"tries": len(rows), "solved": sum(row.solved for row in rows), "page": str(file)})
     else:
