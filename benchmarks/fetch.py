@@ -7,7 +7,10 @@ into ``DIR/packages``, without what those packages need for other work; what it 
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,6 +30,9 @@ from benchmarks.fetch_complexfuncbench import convert
 FOLDER = platformdirs.user_cache_path("atc") / "benchmarks"
 """Where benchmarks are kept if nobody says where."""
 PACKAGES = "packages"
+_DISK = re.compile(r"No space left on device|Disk quota exceeded|Read-only file system|Permission denied")
+_NET = re.compile(r"connection broken by|Failed to establish a new connection|Could not fetch URL")
+"""What pip says of a folder that it cannot fill, and of an index that it does not reach."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +48,23 @@ class Wheel:
         return f"{self.name}=={self.version} --hash=sha256:{self.sha256}"
 
     def installed(self, to: Path) -> bool:
-        """Whether this version is in the packages of a folder."""
-        return (to / PACKAGES / f"{self.name.replace('-', '_')}-{self.version}.dist-info").is_dir()
+        """Whether this version is in the packages of a folder, with all files that its ``RECORD`` names."""
+        packages = to / PACKAGES
+        record = packages / f"{self.name.replace('-', '_')}-{self.version}.dist-info" / "RECORD"
+        try:
+            with record.open(encoding="utf-8", newline="") as lines:
+                return all(_there(packages, *line) for line in csv.reader(lines) if line)
+        except (OSError, ValueError, TypeError):
+            return False
+
+
+def _there(packages: Path, name: str, digest: str, size: str) -> bool:
+    """Whether a file of a wheel is there, as long as it should be. What pip writes elsewhere, and what Python compiles,
+    is not looked for."""
+    if name.startswith("..") or name.endswith(".pyc"):
+        return True
+    file = packages / name
+    return file.is_file() and (not size or file.stat().st_size == int(size))
 
 
 DOCSTRINGS = Wheel("docstring-parser", "0.18.0", "b3fcbed555c47d8479be0796ef7e19c2670d428d72e96da63f3a40122860374b")
@@ -141,6 +162,8 @@ def fetch(name: str, to: Path, say: Callable[[str], None] = lambda line: None) -
     known = SETS[name]
     try:
         (to / PACKAGES).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=to / PACKAGES) as file:
+            file.write(b"1")
         if wheels := [wheel for wheel in known.wheels if not wheel.installed(to)]:
             say(f"{name}: {', '.join(f'{wheel.name} {wheel.version}' for wheel in wheels)}")
             _pip(name, "install", wheels, "--upgrade", "--target", str(to / PACKAGES))
@@ -165,11 +188,26 @@ def _pip(name: str, command: str, wheels: Iterable[Wheel], *more: str) -> None:
         asked = [sys.executable, "-m", "pip", command, *options, "--retries", "1", "-r", file.name, *more]
         ran = subprocess.run(asked, capture_output=True, text=True, check=False)
     if ran.returncode:
-        said = next((line for line in reversed(ran.stderr.splitlines()) if line.startswith("ERROR")), ran.stderr[-300:])
-        raise EnvironmentProblem(
-            f"{name} could not be fetched: pip says {said.strip() or 'nothing'!r}; it needs PyPI, or an index that has "
-            "the same wheels (PIP_INDEX_URL), and the same command goes on"
+        raise _failed(name, ran.stderr, more[-1])
+
+
+def _failed(name: str, said: str, folder: str) -> EnvironmentProblem | UsageError:
+    """What kept pip from its work: the disk, the net, or what it says itself."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if disk := next((line for line in reversed(lines) if _DISK.search(line)), ""):
+        return UsageError(f"{name} could not be fetched into {folder} or {tempfile.gettempdir()}: {disk}; make room")
+    where = os.environ.get("PIP_INDEX_URL") or "PyPI, or the index that pip's settings name,"
+    if any(_NET.search(line) for line in lines):
+        return EnvironmentProblem(
+            f"{name} could not be fetched: {where} cannot be reached; when it can, the same command goes on (another "
+            "index that has the same wheels: PIP_INDEX_URL)"
         )
+    errors = [line for line in lines if line.startswith("ERROR") and line != "ERROR: Exception:"]
+    known = (errors or lines or ["nothing"])[-1][:300]
+    return EnvironmentProblem(
+        f"{name} could not be fetched: pip says {known!r}; it needs PyPI, or an index that has the same wheels "
+        "(PIP_INDEX_URL), and the same command goes on"
+    )
 
 
 def there(to: Path, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -182,7 +220,9 @@ def there(to: Path, names: Sequence[str]) -> list[dict[str, Any]]:
 
 @guarded
 def main(
-    sets: Annotated[list[str] | None, typer.Argument(help=f"Some of {', '.join(SETS)}; all, if not said.")] = None,
+    sets: Annotated[
+        list[str] | None, typer.Argument(help=f"Some of {', '.join(SETS)}, with blanks or commas; all, if not said.")
+    ] = None,
     to: Annotated[Path, typer.Option(help="Folder to keep them in: `--data` of `benchmarks.tasks`.")] = FOLDER,
     check: Annotated[
         bool, typer.Option("--check", help="Fetch nothing; exit with 1 where something is missing.")
@@ -190,7 +230,8 @@ def main(
     as_json: AsJson = False,
 ) -> None:
     """Fetch other people's benchmarks from PyPI, each wheel by its sha256."""
-    names = list(dict.fromkeys(sets or SETS))
+    said = [name.strip() for text in sets or () for name in text.split(",")]
+    names = list(dict.fromkeys(filter(None, said))) or list(SETS)
     if unknown := [name for name in names if name not in SETS]:
         raise UsageError(f"there is no set {', '.join(unknown)}: take some of {', '.join(SETS)}")
     for name in () if check else names:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ class Purse:
         file: where what was spent is kept, by model.
         model: its name. ``price``: of its tokens.
         limit: the most that all requests may cost, those of earlier runs with the same file among them.
+        tries: what each earlier try of this model cost by its tokens: it counts where the file does not know the model.
     """
 
     file: Path
@@ -31,15 +33,19 @@ class Purse:
     price: Price
     limit: Decimal
     currency: str
+    tries: Sequence[Decimal] = ()
     spent: Decimal = field(default=Decimal(0), init=False)
     dearest: Decimal = field(default=Decimal(0), init=False)
     closed: str = field(default="", init=False)
+    _wanted: Decimal = field(default=Decimal(0), init=False, repr=False)
     _reserved: Decimal = field(default=Decimal(0), init=False, repr=False)
     _before: Decimal = field(default=Decimal(0), init=False, repr=False)
     _kept: Decimal = field(default=Decimal(0), init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.spent, self.dearest = self._known(self._read())
+        self.spent, self.dearest = self._known(read := self._read())
+        if self.model not in read:
+            self.spent, self.dearest = sum(self.tries, Decimal(0)), max(self.tries, default=Decimal(0))
         self._before = self._kept = self.spent
 
     @property
@@ -47,11 +53,22 @@ class Purse:
         """What is left of the money, but for requests under way."""
         return self.limit - self.spent - self._reserved
 
-    def next_try(self) -> str:
-        """Close the books of the try before; why no further one can be paid, or nothing."""
+    @property
+    def enough(self) -> Decimal:
+        """The least limit with which another try may begin and the request that was refused can be paid."""
+        cent = Decimal("0.01")
+        least = max(self.spent + max(self._wanted, self.dearest), self.limit + cent)
+        return least.quantize(cent, ROUND_CEILING)
+
+    def close_try(self) -> None:
+        """Close the books of a try that has ended."""
         self.dearest = max(self.dearest, self.spent - self._before)
         self._before = self.spent
         self._write()
+
+    def next_try(self) -> str:
+        """Close the books of the try before; why no further one can be paid, or nothing."""
+        self.close_try()
         if not self.closed and (self.left < self.dearest or (self.price.output and self.left <= 0)):
             self.closed = f"{self._words(self.left)} are left, and the dearest try took {self._words(self.dearest)}"
         return self.closed
@@ -60,6 +77,7 @@ class Purse:
         """Put aside what a request may cost; ``None`` where it cannot be paid."""
         cost = self.price.cost(prompt_tokens, most_tokens)
         if cost > self.left:
+            self._wanted = max(self._wanted, cost)
             self.closed = f"{self._words(self.left)} are left, and the next request may take {self._words(cost)}"
             return None
         self._reserved += cost

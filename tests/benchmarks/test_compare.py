@@ -19,6 +19,7 @@ from atc.errors import UsageError
 from benchmarks import compare
 from benchmarks.compare import main
 from benchmarks.compare_table import MARK, ROWS, tables
+from benchmarks.environments import open_environment
 from benchmarks.gateway import Gateway, Session
 from benchmarks.honest_table import PAGE, placed
 from benchmarks.purse import Purse
@@ -91,9 +92,15 @@ def test_it_runs_within_the_money_says_what_it_cost_and_writes_a_page(folder: Pa
 def test_it_stops_before_a_try_that_the_rest_would_not_pay_and_goes_on_with_more(folder: Path, server: Server) -> None:
     for money, made in ((0.5, 0), (4.5, 1), (4.5, 1)):  # a request may take up to 3.5
         ran = command(folder, money)
-        assert (ran.exit_code, len(server.requests)) == (0, made), ran.output
-        assert f"{3 - made} tries are left: the same command goes on with them" in told(ran)
+        assert (ran.exit_code, len(server.requests)) == (1, made), ran.output
+        assert f"{3 - made} tries are left: go on with --budget-money" in told(ran)
         assert "It stopped there: " in (folder / "page.md").read_text()
+    least = re.search(r"--budget-money ([\d.]+) at least", told(ran))
+    assert least is not None
+    assert command(folder, float(least[1]) - 0.01).exit_code == 1
+    assert len(server.requests) == 1
+    command(folder, float(least[1]))
+    assert len(server.requests) == 2, "what it says is needed at least is enough for a try more"
     assert command(folder, 100).exit_code == 0
     assert [row.status for row in read_rows(folder / "rows.jsonl")] == ["answered"] * 3
 
@@ -104,8 +111,59 @@ def test_a_set_and_a_system_that_are_not_there_are_named_and_the_rest_goes_on(
     monkeypatch.setenv("ATC_PEER_PYTHON_RUN_SMOLAGENTS", "/no/such/python")
     ran = command(folder, 50, "--sets", "atlas,toolflow", "--systems", "function-calling,smolagents-code")
     assert ran.exit_code == 0
-    assert "left out: toolflow has no data" in told(ran)
-    assert "/no/such/python cannot be started" in told(ran)
+    page = (folder / "page.md").read_text()
+    for reason in ("toolflow has no data", "/no/such/python cannot be started"):
+        assert reason in told(ran)
+        assert reason in page
+    assert "it cannot be fetched" in page
+    assert "- Left out: `smolagents-code`: " in page
+    assert "3 of 3 tries: atlas 3." in page, "what is not there has no tries"
+    assert len(server.requests) == 3
+
+
+def test_the_tasks_of_the_published_table_come_first_and_then_those_of_the_draw(
+    folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = compare.tasks_of_sets([open_environment("atlas")], 5)["atlas"]
+    (folder / "list.txt").write_text(f"telecom/x\natlas/{drawn[4]}\natlas/gone\natlas/{drawn[1]}\n")
+    monkeypatch.setattr(compare, "LIST", folder / "list.txt")
+    assert compare.tasks_of_sets([open_environment("atlas")], 3)["atlas"] == [drawn[4], drawn[1], drawn[0]]
+    command(folder, 50)
+    assert {row.task for row in read_rows(folder / "rows.jsonl")} == {drawn[4], drawn[1], drawn[0]}
+    assert "2 of them are of ATC's published table" in (folder / "page.md").read_text()
+
+
+def test_the_list_of_tasks_is_that_of_the_published_rows() -> None:
+    lines = compare.LIST.read_text().splitlines()
+    published = {f"{row.env}/{row.task}" for row in read_rows(ROWS) if row.system == "atc"}
+    assert (len(lines), set(lines)) == (40, published)
+    assert [line.partition("/")[0] for line in lines] == sorted(line.partition("/")[0] for line in lines)
+
+
+def test_a_page_that_cannot_be_written_is_found_before_anything_is_asked(folder: Path, server: Server) -> None:
+    (folder / "file").write_text("")
+    ran = command(folder, 50, "--page", str(folder / "file" / "page.md"))
+    assert (ran.exit_code, server.requests) == (2, [])
+    assert "--page: " in told(ran)
+
+
+def test_a_system_that_nobody_knows_is_named_with_the_option_of_this_command(folder: Path) -> None:
+    for name in ("moon", "atc-offer:x"):
+        ran = command(folder, 50, "--systems", name)
+        assert (ran.exit_code, "--systems: " in told(ran)) == (2, True)
+
+
+def test_where_the_file_of_the_money_is_gone_the_rows_say_what_was_spent(folder: Path, server: Server) -> None:
+    command(folder, 50)
+    (folder / "rows.money.json").unlink()
+    ran = command(folder, 50)
+    assert "is gone: the tokens of the tries in" in told(ran)
+    assert "- 3.00 USD of 50.00 USD so far" in (folder / "page.md").read_text()
+
+
+def test_an_endpoint_may_be_named_by_an_option(folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    assert command(folder, 50, "--base-url", server.url).exit_code == 0
     assert len(server.requests) == 3
 
 
@@ -218,6 +276,26 @@ def test_what_was_spent_is_kept_by_model(tmp_path: Path) -> None:
         (tmp_path / "money.json").write_text(damaged)
         with pytest.raises(UsageError, match="does not say what was spent"):
             purse(tmp_path, 5)
+
+
+def test_what_the_last_try_cost_is_known_to_the_next_process(tmp_path: Path) -> None:
+    first = purse(tmp_path, 5)
+    first.next_try()
+    first.pay(Decimal(0), Decimal("0.19"))
+    first.close_try()
+    again = purse(tmp_path, 0.25)
+    assert again.dearest == Decimal("0.19")
+    assert again.next_try() == "0.06 USD are left, and the dearest try took 0.19 USD"
+    assert again.enough == Decimal("0.38")
+    assert purse(tmp_path, 0.38).next_try() == ""
+
+
+def test_what_earlier_tries_cost_counts_where_the_file_is_gone(tmp_path: Path) -> None:
+    tries = (Decimal("0.5"), Decimal("1.5"))
+    own = Purse(tmp_path / "money.json", "tiny", PRICE, Decimal(5), "USD", tries)
+    assert (own.spent, own.dearest) == (2, Decimal("1.5"))
+    own.next_try()
+    assert Purse(tmp_path / "money.json", "tiny", PRICE, Decimal(5), "USD", (*tries, Decimal(9))).spent == 2
 
 
 # The tables -----------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import re
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -30,8 +31,9 @@ def wheel_of(folder: Path, name: str, files: dict[str, str]) -> Wheel:
     path, info = folder / f"{name.replace('-', '_')}-1.0-py3-none-any.whl", f"{name.replace('-', '_')}-1.0.dist-info"
     tag = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     meta = {f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", f"{info}/WHEEL": tag}
+    record = "".join(f"{file},,{len(text)}\n" for file, text in {**files, **meta}.items())
     with zipfile.ZipFile(path, "w") as archive:
-        for file, text in {**files, **meta, f"{info}/RECORD": ""}.items():
+        for file, text in {**files, **meta, f"{info}/RECORD": record}.items():
             archive.writestr(file, text)
     return Wheel(name, "1.0", hashlib.sha256(path.read_bytes()).hexdigest())
 
@@ -96,6 +98,47 @@ def test_a_check_says_what_is_missing_and_fetches_nothing(
     assert not (tmp_path / "data").exists()
     assert command("toy", "--to", str(tmp_path / "data")).exit_code == 0
     assert command("toy", "--check", "--to", str(tmp_path / "data")).exit_code == 0
+
+
+def test_a_package_that_lost_a_file_is_missing_and_is_fetched_again(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = wheel_of(index, "atc-toy-set", {"atc_toy_set/__init__.py": "ONE = 1\n", "atc_toy_set/data.json": "[1]"})
+    monkeypatch.setitem(SETS, "toy", Set("a toy", (wheel,)))
+    data, whole = tmp_path / "data", tmp_path / "data/packages/atc_toy_set/data.json"
+    fetch("toy", data)
+    assert SETS["toy"].missing(data) == []
+    whole.write_text("[")
+    assert SETS["toy"].missing(data) == ["atc-toy-set 1.0"]
+    whole.unlink()
+    assert command("toy", "--check", "--to", str(data)).exit_code == 1
+    fetch("toy", data)
+    assert (whole.read_text(), SETS["toy"].missing(data)) == ("[1]", [])
+
+
+def test_sets_may_be_named_with_commas(tmp_path: Path) -> None:
+    ran = command("telecom,long", "bfcl", "--check", "--json", "--to", str(tmp_path))
+    assert [each["set"] for each in json.loads(ran.stdout)["sets"]] == ["telecom", "long", "bfcl"]
+
+
+def test_a_folder_that_cannot_be_filled_is_named(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SETS, "toy", Set("a toy", (wheel_of(index, "atc-toy-set", {"a.py": ""}),)))
+    said = "ERROR: Exception:\nTraceback (most recent call last):\nOSError: [Errno 28] No space left on device\n"
+    broken = subprocess.CompletedProcess([], 2, "", said)
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: broken)
+    ran = command("toy", "--to", str(tmp_path / "data"))
+    assert ran.exit_code == 2
+    assert "No space left on device" in " ".join(ran.output.split())
+    assert str(tmp_path) in "".join(ran.output.split())
+    (tmp_path / "file").write_text("")
+    assert command("toy", "--to", str(tmp_path / "file")).exit_code == 2
+
+
+def test_an_index_that_is_not_reached_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setitem(SETS, "toy", Set("a toy", (Wheel("atc-toy-set", "1.0", "0" * 64),)))
+    with pytest.raises(EnvironmentProblem, match=r"http://127\.0\.0\.1:9/simple cannot be reached"):
+        fetch("toy", tmp_path / "data")
 
 
 def test_a_set_that_nobody_knows_and_a_python_without_pip_are_named(
