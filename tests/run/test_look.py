@@ -139,18 +139,6 @@ def test_a_call_that_is_to_be_left_out_may_be_left_out() -> None:
     assert "leave this call out" in fault.message
 
 
-def test_the_only_call_of_a_program_is_not_to_be_left_out_where_nothing_was_seen() -> None:
-    def refuse(_: Any) -> Any:
-        raise ToolError("not today", status=400, outcome="refused")
-
-    tools = Toolset([make_tool("price", refuse), make_tool("other", lambda _: 1)])
-    for more, told in (("", False), ("other()\n", True)):
-        model = FakeModel([code(f"price(n=1)\n{more}answer = 5"), code("answer = other()")])
-        result = Agent(tools, model=model, sentence=False).run("tell")
-        assert result.revisions[0].fault is not None
-        assert ("leave this call out" in result.revisions[0].fault.message) is told
-
-
 def test_values_of_all_looks_stay_and_a_new_one_takes_the_place_of_its_name() -> None:
     result, prompts = ran(
         World(),

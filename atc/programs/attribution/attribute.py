@@ -196,14 +196,10 @@ class Attribution:
         )
 
     def _is_idle(self, call: Call) -> bool:
-        """Return whether the program asked for something and does nothing with the answer; not where its answer would
-        rest on no call without that one.
-        """
+        """Return whether the program asked for something and does nothing with the answer."""
         if call.effect is Effect.WRITE or self._tree is None or self._flow is None:
             return False
         made = {span for span, m in self._flow.calls.items() if m.tool == call.tool and m.node.lineno == call.line}
-        if made == {*self._flow.calls} and not self.looked and not self._rests_on_inputs():
-            return False
         return bool(made) and made <= {span_of(value) for value in idle_values(ast.walk(self._tree))}
 
     def _origins(self, call: Call) -> list[tuple[str, Origin]]:
