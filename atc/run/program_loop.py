@@ -23,7 +23,7 @@ from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.checker import Checker, broken_tool_findings
 from atc.programs.check.warned import Warned, warned
 from atc.programs.program import Program
-from atc.result import Call, Revision
+from atc.result import Call, Effect, Revision
 from atc.run.ask_user import asked_fault
 from atc.run.endings import advised
 from atc.run.look import looks, refusal, refused_write
@@ -165,7 +165,7 @@ class ProgramLoop:
         found += broken_tool_findings(draft.program, broken_tools(run))
         if run.look is not None and looks(draft.program):
             found = [finding for finding in found if finding.kind != "no_answer"]
-        if self.options.author == "caller":  # who knows whether a program may do without a call
+        if self.options.author == "caller" or self._rests_on_looks:  # the author knows whether a call is needed
             found = [finding for finding in found if finding.kind != "no_call"]
         self._warned[draft.source] = warned(draft.program, protocols, found)
         return found
@@ -238,6 +238,21 @@ class ProgramLoop:
         answered = {call.index for call in own if call.succeeded}
         return [call for call in own if call.repaired_by not in answered]
 
+    @property
+    def _rests_on_looks(self) -> bool:
+        """Whether an answer can rest on what programs of this task looked at: calls of them succeeded, and none failed
+        since. One that is to be left out is no failure: nothing uses it, or an earlier stage did it.
+        """
+        journal = self.run.broker.journal
+        first = journal.stage - len(self.requests.looks.programs)
+        done = [e for e in journal.entries.values() if e.state == "done" and not self.requests.is_request(e.tool)]
+        if not any(first <= entry.stage < journal.stage for entry in done):
+            return False
+        acted = any(entry.stage == journal.stage and entry.effect is not Effect.READ for entry in done)
+        faults = [revision.fault for revision in self.history if revision.fault is not None]
+        failed = [fault for fault in faults if fault.tool and fault.reason and not fault.idle]
+        return not any(acted or fault.status != "already_done" for fault in failed)
+
     def fault_of(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """Trace the failure of the last program by structure alone, with the warning that it bears out; ``None`` if it
         answered.
@@ -255,6 +270,7 @@ class ProgramLoop:
             run.inputs,
             self.answer_type,
             stated=not self.grounds and self.options.author == "caller",
+            looked=self._rests_on_looks,
         ).fault()
         return fault and fault.model_copy(update={"finding": self.warned(draft).foretold(fault)})
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from atc import wording
 from atc._host.secret_detection import masked_text
-from atc._records.records import Answered, FaultCase, Invocation, Observed, Record
+from atc._records.records import Answered, FaultCase, Invocation, Observed, Place, Record
 from atc.errors import ContextExceeded, ModelError
 from atc.facts import Fault, Finding
 from atc.models.base import Message, Model
@@ -403,6 +403,22 @@ def _problems(revision: Revision) -> list[str]:
     return [*at, *frames, wording.fault_alone(fault), *wording.beside(fault)]
 
 
+def _as_seen(revision: Revision, later: Sequence[Revision]) -> Revision:
+    """Return a program's findings with the keys that later ones met in place of those of a document; without a finding
+    whose key they met.
+    """
+    met: dict[Place, tuple[str, ...]] = {}
+    for fault in (each.fault for each in later):
+        if fault is not None and fault.place is not None and fault.observed is not None and fault.observed.keys:
+            met[fault.place] = fault.observed.keys
+    found = []
+    for each in revision.findings:
+        keys = met.get(each.place, ()) if each.kind == "unknown_field" and each.place is not None else ()
+        if each.name not in keys:
+            found.append(each.model_copy(update={"known": keys}) if keys else each)
+    return revision.model_copy(update={"findings": tuple(found)}) if met else revision
+
+
 def _problem(revision: Revision) -> str:
     """Return what went wrong with a program that was revised since, in one sentence."""
     fault = revision.fault
@@ -437,7 +453,8 @@ def _earlier(history: Sequence[Revision]) -> list[dict[str, Any]]:
     left = MAX_EARLIER
     for number in range(len(history) - 1, 0, -1):
         before, after = history[number - 1], history[number]
-        problem = fenced(masked_text(_problem(before)))
+        said = _problem(_as_seen(before, history[number:])) or (wording.SENT_BACK if before.findings else "")
+        problem = fenced(masked_text(said))
         changed = fenced(_difference(before.program, after.program))
         for diff in (changed, ""):
             if (size := estimate_tokens(problem + diff)) <= left:

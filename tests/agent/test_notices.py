@@ -17,7 +17,7 @@ REFUSAL = "Invalid parameter: 'response_format' of type 'json_schema' is not sup
 
 
 def test_a_refused_format_is_reported_once_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    programs = [NOTHING.format(None), NOTHING.format([]), GOOD]
+    programs = [NOTHING.format("''"), NOTHING.format([]), GOOD]
 
     def step(handler: Handler) -> None:
         request = handler.server.requests[-1]

@@ -113,13 +113,22 @@ def test_a_key_that_the_run_has_seen_is_not_asked_about_and_one_that_it_has_not_
     assert "known are 'order_history'" not in prompts[2]
 
 
-def test_of_two_notes_that_contradict_each_other_the_one_of_the_document_is_left_out() -> None:
+def test_of_two_notes_that_contradict_each_other_the_one_of_the_document_says_what_was_seen() -> None:
     halfway = "mail(to='Ann')\nanswer = customer(who='Ann')['past'][0]['total']"
     other = "answer = customer(who='Ann')['order_history'][0]['total']"
     _, prompts = Shop().run(halfway, other, "answer = customer(who='Ann')['history'][0]['total']")
-    assert "no key 'past' is known" in prompts[1]
-    assert "no key 'past' is known" not in prompts[2]
-    assert "'history'" in prompts[2]
+    assert "no key 'past' is known of customer(...); known are 'order_history'" in prompts[1]
+    assert "known are 'order_history'" not in prompts[2]
+    assert "no key 'past' is known of customer(...); known are 'history', 'name'" in prompts[2]
+
+
+def test_a_note_that_a_key_is_not_known_is_left_out_once_it_was_met() -> None:
+    halfway = "mail(to='Ann')\nanswer = customer(who='Ann')['history'][0]['total']"
+    other = "answer = customer(who='Ann')['order_history'][0]['total']"
+    _, prompts = Shop().run(halfway, other, halfway)
+    assert "no key 'history' is known" in prompts[1]
+    assert "no key 'history' is known" not in prompts[2]
+    assert prompts[2].count("if it is right, write the program again as it is") == 1
 
 
 @dataclass

@@ -92,6 +92,53 @@ def test_the_program_ends_there_at_once_whatever_it_catches() -> None:
     assert [call.tool for call in result.calls] == ["look", "count"]
 
 
+SAID = code("answer = 'nothing was found'")
+
+
+@pytest.mark.parametrize("first", ["found = find(n=1)\nlook(found)", "if find(n=1):\n    look(n=count(n=1))"])
+def test_a_text_may_answer_once_its_author_was_shown_what_a_call_gave(first: str) -> None:
+    result, prompts = ran(World(), code(first), SAID)
+    assert (result.status, result.value, result.remarks, len(prompts)) == ("answered", "nothing was found", (), 2)
+    assert [revision.all_findings for revision in result.revisions] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    "first", ["look(n=1)", "try:\n    fail(n=1)\nexcept ToolError as error:\n    look(said=str(error))"]
+)
+def test_a_look_at_what_no_call_gave_is_nothing_to_rest_an_answer_on(first: str) -> None:
+    def fail(_: Any) -> Any:
+        raise ToolError("down", status=500)
+
+    tools = Toolset([*World().tools.values(), make_tool("fail", fail)])
+    model = FakeModel([code(first), SAID, code("answer = count(n=1)")])
+    result = Agent(tools, model=model, sentence=False).run("tell")
+    assert (result.value, [r.fault.case for r in result.revisions if r.fault]) == (1, ["no_calls"])
+
+
+def test_a_text_is_no_answer_where_a_call_failed_after_the_look() -> None:
+    def send(n: int) -> None:
+        raise ToolError("there is no such address", status=400, outcome="refused")
+
+    world = World(send=send)
+    look = code("found = find(n=1)", "look(found)")
+    caught = code("try:", "    send(n=1)", "except ToolError:", "    pass", "answer = 'sent'")
+    for program in (code("answer = send(n=1)"), caught):
+        result, _ = ran(world, look, program, code("answer = 'sent'"), code("answer = find(n=2)"))
+        assert (result.value, len([r for r in result.revisions if r.fault])) == ({"rows": [{"id": 7}]}, 2)
+
+
+def test_a_call_that_is_to_be_left_out_may_be_left_out() -> None:
+    """A tool whose effect is unknown is not called again after a look: what its author was shown is enough."""
+    tools = Toolset([make_tool("price", lambda _: 5, Effect.UNKNOWN)])
+    again = code("price(n=1)", "answer = 'it costs 5'")
+    model = FakeModel([code("left = price(n=1)", "look(left)"), again, code("answer = 'it costs 5'")])
+    result = Agent(tools, model=model, sentence=False, approve="always").run("tell")
+    assert (result.status, result.value, result.remarks) == ("answered", "it costs 5", ())
+    fault = result.revisions[1].fault
+    assert fault is not None
+    assert "leave this call out" in fault.message
+
+
 def test_values_of_all_looks_stay_and_a_new_one_takes_the_place_of_its_name() -> None:
     result, prompts = ran(
         World(),

@@ -18,6 +18,7 @@ from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.result import Revision
 from atc.run.writer import DEFAULT_OPTIONS, Writer, WritingOptions
+from atc.tools.shared_types import with_shared_types
 from atc.tools.stub_budget import SEPARATOR
 from atc.tools.stubs import whole_stub
 from atc.wording.prompting import prompt
@@ -63,7 +64,9 @@ def test_a_prompt_that_fits_is_as_ever() -> None:
     write(writer(model))
     hints = ToolGraph(ATLAS.protocols).hints
     whole = [whole_stub(protocol, hints.get(protocol.name, {}), plain=True) for protocol in ATLAS.protocols]
-    stubs = SEPARATOR.join(stub.text for stub in whole if stub is not None)
+    named = {protocol.name: stub for protocol, stub in zip(ATLAS.protocols, whole, strict=True) if stub is not None}
+    shared = with_shared_types(named, [*named, "look", "answer"])
+    stubs = SEPARATOR.join(stub.text for stub in shared.values())
     wanted = f"Tools:\n```python\n{stubs}\n```\n\nTask: {TASK}"
     assert model.prompts[0][-1].content == wanted
     assert [m.content for m in model.prompts[0][:-1]] == [prompt("system", say=True)]
@@ -236,9 +239,12 @@ class Answers:
 
 
 def test_a_program_asks_for_what_was_cut_and_the_next_one_is_shown_it() -> None:
-    keys = {f"key_{number}": {"type": "integer", "description": "one of many"} for number in range(60)}
-    returns = {"type": "object", "properties": keys, "required": list(keys)}
-    protocols = [Protocol(name=f"read_{n}", description="Read.", returns=returns, effect="read") for n in range(6)]
+    def returns(tool: int) -> dict[str, Any]:  # a type of its own: one that all share is written once, and fits
+        of_tool = {"type": "integer", "description": f"one of many of {tool}"}
+        keys = {f"key_{number}": of_tool for number in range(60)}
+        return {"type": "object", "properties": keys, "required": list(keys)}
+
+    protocols = [Protocol(name=f"read_{n}", description="Read.", returns=returns(n), effect="read") for n in range(6)]
     model = Small(
         ['```python\nanswer = tool_docs(names=["read_3"])\n```', '```python\nanswer = read_3()["key_59"]\n```']
     )

@@ -74,6 +74,7 @@ class Attribution:
         inputs: names of the values of earlier stages in the program's scope: an answer may rest on one of them.
         answer_type: the type that the answer shall have.
         stated: whether the answer may rest on the task alone.
+        looked: whether the author was shown what calls of earlier programs gave: an answer may rest on that.
     """
 
     program: Program
@@ -84,6 +85,7 @@ class Attribution:
     inputs: Collection[str] = ()
     answer_type: AnswerType | None = None
     stated: bool = False
+    looked: bool = False
     _tree: ast.Module | None = field(init=False, default=None)
     _flow: Flow | None = field(init=False, default=None)
 
@@ -362,8 +364,12 @@ class Attribution:
         return self._made("response", FaultCase.STATED, line, speaker="tool", reason=reason, **made, **facts)
 
     def _rests_on_inputs(self) -> bool:
-        """Return whether the program reads a value of an earlier stage, or needs none."""
-        return self.stated or (self._tree is not None and reads_one_of(self._tree, self.inputs))
+        """Return whether the program reads a value of an earlier stage, or needs none; what its author was shown is
+        enough where it calls nothing.
+        """
+        if self.stated or (self.looked and not self.calls):
+            return True
+        return self._tree is not None and reads_one_of(self._tree, self.inputs)
 
     def _unpacked(self, succeeded: Sequence[Call]) -> Iterator[Fault]:
         """Find ``price, stock = get_product(…)``, which runs, and gives the names of the fields: nobody means that."""

@@ -31,6 +31,7 @@ def {FINAL}(value):
     global answer
     answer = value
     raise SystemExit
+({{tools}})  # the steps before may call them: the record answers what it answered then
 for _step in {{steps!r}}:
     with _contextlib.redirect_stdout(_io.StringIO()), _contextlib.suppress(Exception, SystemExit):
         exec(compile(_step, "<an earlier step>", "exec"), globals())
@@ -66,7 +67,8 @@ class CodeAct(Strategy):
                 record_step(run, reply, Fault(kind="program", reason=_NO_CODE))
                 messages.append(Message("user", _NO_CODE))
                 continue
-            outcome = await run.execute(_SESSION.format(steps=steps) + code)
+            tools = "".join(f"{name}, " for name in run.tools)
+            outcome = await run.execute(_SESSION.format(steps=steps, tools=tools) + code)
             answered = outcome.kind == "finished" and outcome.answered
             fault = checked_answer(run, outcome.value)[1] if answered else _fault_of(run, outcome)
             instead = ""
