@@ -202,7 +202,11 @@ class Gateway:
         self.upstream, self._kept, self._purse, self._waits = upstream, kept, purse, tuple(waits)
         self._sessions: dict[str, Session] = {}
         self._refused: set[str] = set()  # what this endpoint once turned down
-        self._client = httpx.AsyncClient(timeout=PATIENCE_S, trust_env=not upstream.direct)
+        self._client = httpx.AsyncClient(
+            timeout=PATIENCE_S,
+            trust_env=not upstream.direct,
+            limits=httpx.Limits(max_keepalive_connections=0),  # one that the endpoint is closing would lose a request
+        )
         self._address = ""
 
     @asynccontextmanager
