@@ -494,7 +494,7 @@ def test_a_write_that_is_being_made_is_not_stopped_by_a_question_that_lapses(fol
     book, done = Book(), list[int]()
 
     async def slowly(given: dict[str, Any]) -> int:
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(3)
         done.append(1)
         return 1
 
@@ -504,7 +504,7 @@ def test_a_write_that_is_being_made_is_not_stopped_by_a_question_that_lapses(fol
         return ACCEPT if "send_slowly" in params.message else await silent(params)
 
     async def main() -> None:
-        async with served(folder, book, slow, mode=LEGACY, user=User([answers]), ask_wait_s=0.2) as client:
+        async with served(folder, book, slow, mode=LEGACY, user=User([answers]), ask_wait_s=1.5) as client:
             both = "answer = parallel(lambda: send_slowly(), lambda: append_line(text='one'))"
             report = await run(client, both)
             assert (report["status"], report["done"]) == ("waiting", ["send_slowly()"])
