@@ -31,7 +31,7 @@ MARK = "Q7-mark-of-a-stranger"
 def test_without_the_package_the_message_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     module.load_suites.cache_clear()
-    with pytest.raises(EnvironmentProblem, match="python -m benchmarks.fetch agentdojo"):
+    with pytest.raises(EnvironmentProblem, match=r"python -m benchmarks\.fetch agentdojo"):
         AgentDojo().tasks()
     module.load_suites.cache_clear()
 
