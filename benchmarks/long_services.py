@@ -26,7 +26,7 @@ from benchmarks.environments.base import served
 
 Json = dict[str, Any]
 
-NEEDED = "the long tasks need the packages agentdojo and bfcl-eval: python -m benchmarks.fetch agentdojo bfcl"
+NEEDED = "the long tasks need the packages agentdojo and bfcl-eval: python -m benchmarks.fetch long"
 
 _TRIPS = frozenset("create_trip add_stop pay_deposit get_trip list_trips cancel_stop cancel_trip".split())
 _MAIL = re.compile(r".*(email|contacts).*")
