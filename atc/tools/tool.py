@@ -21,6 +21,7 @@ from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.names import MAX_NAME, tool_name
 from atc.schemas.protocol import Protocol, SourceKey, called_after_sources, parameters_of
+from atc.tools.kept import KeptProgram
 from atc.tools.keys import WINDOW_S, IdempotencyKey, KeyedTransport, KeyRule
 
 
@@ -190,6 +191,7 @@ class Tool:
         drifted: whether it answers differently from its document; a program that follows the document will likely fail.
         undo: the call that undoes one of it, in the user's own words; a stranger's document has none.
         said_key: what the user's permissions say of the idempotency keys of its calls.
+        kept: the program that it is, where it is a kept one: it has no transport then, and programs alone call it.
     """
 
     protocol: Protocol
@@ -197,6 +199,7 @@ class Tool:
     drifted: bool = False
     undo: str = ""
     said_key: IdempotencyKey | None = None
+    kept: KeptProgram | None = None
 
     @property
     def name(self) -> str:

@@ -1,0 +1,47 @@
+"""A kept program: the program of a good run, which other programs call like a tool.
+
+It is text and data, never code of ours: no loader imports it, and it runs in the jail alone. A program that calls one is
+joined with it before it runs (:mod:`atc.programs.linking`), so that each call it makes is a call of the run: decided
+about by itself, written into the run's journal, and within the run's budget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from atc.schemas.protocol import SourceKey
+
+MAX_NESTED = 3
+"""Kept programs that may call each other, one within the other."""
+
+
+@dataclass(frozen=True)
+class UsedTool:
+    """A tool that a kept program calls, as it was when the program was kept.
+
+    Attributes:
+        name: as the program writes it.
+        source: what the tool was known by at its source; ``None`` where that was unknown.
+        digest: of its arguments' and its response's schema and its effect: with another digest the program is checked
+            again before it is called.
+    """
+
+    name: str
+    source: SourceKey | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class KeptProgram:
+    """What a tool has in place of a transport where it is a kept program.
+
+    Attributes:
+        program: its source. The tool's arguments stand in its scope by their names, and it leaves its value in
+            ``answer``. It uses no ``global``, ``look``, ``exec``, ``globals()`` or ``exit()``.
+        uses: the tools that it calls, kept programs among them, in the order of its text.
+        run: the run that it was kept from; empty where that is unknown.
+    """
+
+    program: str
+    uses: tuple[UsedTool, ...] = ()
+    run: str = ""
