@@ -1,7 +1,7 @@
 """A kept program: the program of a good run, which other programs call like a tool.
 
-It is text and data, never code of ours: no loader imports it, and it runs in the jail alone. A program that calls one is
-joined with it before it runs (:mod:`atc.programs.linking`), so that each call it makes is a call of the run: decided
+It is text and data, never code of ours: no loader imports it, and it runs in the jail alone. A program that calls one
+is joined with it before it runs (:mod:`atc.programs.linking`), so that each call it makes is a call of the run: decided
 about by itself, written into the run's journal, and within the run's budget.
 """
 
