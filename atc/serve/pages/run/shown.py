@@ -217,7 +217,7 @@ _FAULT = record(
     | {"message": text(LONG), "evidence": text(LONG), "hint": text(), "traceback": text(), "by": _name, "cause": _name}
 )
 _CALL: dict[str, Reader] = {"index": _number, "tool": _name, "arguments": _value, "effect": _name, "line": _number}
-_CALL["within"] = _name
+_CALL |= {"within": _name}
 _KINDS: dict[str, dict[str, Reader]] = {
     "run_started": {
         "run_id": _name,
