@@ -408,9 +408,11 @@ class Run:
         limits = limits_from(self.settings)
         start = broker.journal.start_of(text)
         tools = {name: tool for name, tool in self.tools.items() if tool.kept is None}
+        if linked is not None:
+            tools |= {name: broker.tools[name] for name in linked.inner if name in broker.tools}
         job = Job(
             text,
-            signatures(tools if linked is None else {**linked.inner, **tools}),
+            signatures(tools),
             limits,
             self.inputs,
             broker.clock,
@@ -589,7 +591,7 @@ class Run:
         tools = {name: tool.protocol for name, tool in self.tools.items()}
         if (linked := self.kept.linked(source)) is not None:
             source, hoisted = linked.source, linked.hoisted
-            inner = {name: tool.protocol for name, tool in linked.inner.items()}
+            inner = {name: self.broker.tools.get(name, tool).protocol for name, tool in linked.inner.items()}
             tools = {name: each for name, each in {**inner, **tools}.items() if name not in linked.kept}
         else:
             hoisted = 0

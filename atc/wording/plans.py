@@ -169,8 +169,9 @@ def stop(found: Stop, planned: Sequence[PlannedCall]) -> str:
 
 def pending_call(call: PendingCall) -> list[str]:
     """Return the lines of a call that waits for a yes: what would be called, what feeds it, what is odd about it."""
-    about = {name: getattr(call, name) for name in ("index", "tool", "effect", "arguments", "within")}
-    planned = PlannedCall(**about)
+    planned = PlannedCall(
+        index=call.index, tool=call.tool, effect=call.effect, arguments=call.arguments, within=call.within
+    )
     lines = [f"{call.index}. {planned_call(planned)}"]
     lines += [f"     {text}" for text in came(call.feeds, call.arguments, call.data_flow)]
     if call.data_flow is not None:
