@@ -190,7 +190,7 @@ def test_a_revision_of_the_model_is_shown_its_own_lines_alone(world: World) -> N
     assert agent.run("how much rain?").value == 3
     model = agent._resources.model()
     assert isinstance(model, FakeModel)
-    prompt = str(model.prompts[-1])
+    prompt = model.prompts[-1][-1].content
     assert "line 2: answer = level('Cairo')" in prompt
     assert "level, a kept program, failed in its line 1" in prompt
     assert "def level(" not in prompt.split("answer = level('Cairo')")[-1]
@@ -262,9 +262,8 @@ def test_a_warning_about_a_kept_program_is_one_about_its_writes(world: World) ->
 
 
 FORGED = """
-import sys
-code = compile("\\n" * 4 + "send(text='x')", "<program>", "exec")
-exec(code)
+asked = send
+exec(compile("\\n" * 4 + "send(text='x')", "<program>", "exec"))
 answer = level("x")
 """
 
