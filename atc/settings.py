@@ -306,6 +306,11 @@ class Settings(BaseSettings):
         return self.learn and (self.keep_runs or "learn" in self.model_fields_set)
 
     @property
+    def kept_dir(self) -> Path:
+        """The folder of the programs that are kept as tools: beside the one of runs."""
+        return self.runs_dir.parent / "kept"
+
+    @property
     def secrets(self) -> list[str]:
         """What no trace may show: keys of the model and the sandbox service; passwords of the store."""
         kept = (self.api_key, self.sandbox_token, self.approver_key, self.approval_secret)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -21,7 +21,7 @@ from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.names import MAX_NAME, tool_name
 from atc.schemas.protocol import Protocol, SourceKey, called_after_sources, parameters_of
-from atc.tools.kept import KeptProgram
+from atc.tools.kept import KeptProgram, strongest
 from atc.tools.keys import WINDOW_S, IdempotencyKey, KeyedTransport, KeyRule
 
 
@@ -192,6 +192,9 @@ class Tool:
         undo: the call that undoes one of it, in the user's own words; a stranger's document has none.
         said_key: what the user's permissions say of the idempotency keys of its calls.
         kept: the program that it is, where it is a kept one: it has no transport then, and programs alone call it.
+        inner: the tools that a kept program calls, kept ones among them, by the names that it writes. They go where it
+            goes: whoever narrows a toolset to it can still run it. A tool may have another name than the program
+            writes.
     """
 
     protocol: Protocol
@@ -200,6 +203,7 @@ class Tool:
     undo: str = ""
     said_key: IdempotencyKey | None = None
     kept: KeptProgram | None = None
+    inner: Mapping[str, Tool] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -244,6 +248,20 @@ class Tool:
         parameters |= {"required": required} if required else {}
         return replace(made, protocol=self.protocol.model_copy(update={"parameters": parameters}))
 
+    def with_inner(self, inner: Mapping[str, Tool]) -> Tool:
+        """A kept program with these tools to call: its effect is the strongest of theirs, and strangers write what it
+        returns where they write what one of them does.
+
+        Args:
+            inner: the tools by the names that the program writes.
+        """
+        words = {tool.protocol.untrusted for tool in inner.values()}
+        update = {
+            "effect": strongest(tool.protocol.effect for tool in inner.values()),
+            "untrusted": True if True in words else None if None in words else False,
+        }
+        return replace(self, protocol=self.protocol.model_copy(update=update), inner=dict(inner))
+
     def graded(self, effect: Effect) -> Tool:
         """The tool with this effect; itself if it has this effect already."""
         if effect is self.protocol.effect:
@@ -257,6 +275,12 @@ class Tool:
 def signatures(tools: Mapping[str, Tool]) -> dict[str, list[str]]:
     """Return the names of each tool's parameters in positional order, as a sandbox job takes them."""
     return {name: [parameter.name for parameter in parameters_of(tool.protocol)] for name, tool in tools.items()}
+
+
+def _is_same(tool: Tool, other: Tool) -> bool:
+    """Whether two are the same tool of one source; either may be called after its source."""
+    one, two = (each.protocol.source.model_copy(update={"name": ""}) for each in (tool, other))
+    return one == two
 
 
 def _told_apart(tools: list[Tool]) -> list[Tool]:
@@ -347,6 +371,44 @@ class Toolset(Mapping[str, Tool]):
     def by_source_key(self) -> Mapping[SourceKey, str]:
         """The name of each tool of :attr:`source_keys`."""
         return {key: name for name, key in self.source_keys.items()}
+
+    @cached_property
+    def inner_tools(self) -> Toolset:
+        """The tools that the kept programs of this set call, one through the other, and that are not in it: a run opens
+        and grants them, and shows them to no model. No kept program is among them.
+
+        A tool of this set stands for the same tool of its source, also where a kept program has it otherwise.
+
+        Raises:
+            UsageError: a kept program calls a tool whose name another tool has.
+        """
+        found: dict[str, Tool] = {}
+        open_ = [tool for tool in self.values() if tool.kept is not None]
+        while open_:
+            for tool in open_.pop().inner.values():
+                if tool.kept is not None:
+                    open_.append(tool)
+                    continue
+                known = self.get(tool.name) or found.get(tool.name)
+                if known is not None and not _is_same(known, tool):
+                    raise UsageError(
+                        f"a kept program calls {tool.name!r} of {tool.protocol.source.label!r}, and another tool has "
+                        "this name: name the sources of both, or leave the kept program out"
+                    )
+                if known is None:
+                    found[tool.name] = tool
+        return Toolset(found.values())
+
+    def with_kept(self, path: str | Path) -> Toolset:
+        """These tools and kept programs that call them: see :func:`atc.tools.kept_files.import_kept`.
+
+        Args:
+            path: a file ``NAME.atc``, or a folder of such files, that you have trusted (``atc trust``).
+
+        Raises:
+            ToolImportError: a file cannot be taken; the file, the place and what to do are named.
+        """
+        return _imported("kept")(self, path)
 
     def only(self, *names: str) -> Toolset:
         """The named tools, in the order given.
@@ -495,6 +557,7 @@ class Toolset(Mapping[str, Tool]):
 IMPORTERS: Mapping[str, str] = {
     "documented": "atc.tools.documents:documented",
     "functions": "atc.tools.functions:import_functions",
+    "kept": "atc.tools.kept_files:import_kept",
     "langchain": "atc.tools.adapters:import_langchain",
     "mcp": "atc.tools.mcp:import_mcp",
     "openapi": "atc.tools.openapi:import_openapi",
