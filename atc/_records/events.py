@@ -194,12 +194,14 @@ class Findings(TypedDict):
 class ProgramStarted(TypedDict):
     """A program runs. ``warnings``: what the check warned about and one of its writes depends on. ``warned``: all that
     it warned about, each an :class:`atc.facts.Finding`. ``untrusted``: the tools that it can call and whose answers
-    strangers write."""
+    strangers write. ``tools``: those that it names, each an :class:`atc._records.recording.RecordedTool`, so that the
+    run can be replayed without them."""
 
     attempt: int
     warnings: list[str]
     warned: NotRequired[list[dict[str, Any]]]
     untrusted: NotRequired[list[str]]
+    tools: NotRequired[dict[str, dict[str, Any]]]
 
 
 class CallStarted(TypedDict):
@@ -243,7 +245,8 @@ class ProgramEnded(TypedDict):
     """A program ended. ``kind`` is that of :class:`atc._records.outcome.Outcome`; ``isolation`` names driver and tier.
 
     ``host_s``: processor seconds that the host spent on its behalf. ``looked``: the names of the values that it ended
-    with, for the next program to see.
+    with, for the next program to see. ``all_pages``: each ``all_pages`` of it, as :meth:`atc.calls.pages.Pages.read`
+    tells them.
     """
 
     attempt: int
@@ -255,6 +258,7 @@ class ProgramEnded(TypedDict):
     isolation: str
     host_s: NotRequired[float]
     looked: NotRequired[list[str]]
+    all_pages: NotRequired[list[dict[str, Any]]]
 
 
 class FaultFound(TypedDict):
@@ -306,12 +310,13 @@ class Answered(TypedDict):
     """The run has an answer: the value, and ``answer``, what the program says of it.
 
     ``unresolved``: the check warned about its program, and the run did not settle it; or a part of a list was taken for
-    the whole.
+    the whole. ``program_value``: what the program had set, where the type that was asked for made another value of it.
     """
 
     value: Any
     answer: str
     unresolved: NotRequired[bool]
+    program_value: NotRequired[Any]
 
 
 DATA: Mapping[EventKind, Any] = {

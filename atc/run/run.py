@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from atc._records.events import Emit, ProgramStarted
 from atc._records.origins import CallOrigins, OriginKind, Origins
 from atc._records.outcome import Outcome
+from atc._records.packing import pack
 from atc._records.records import Feed, Misfit
 from atc.calls.argument_repairs import Complaint, bounded_key_aliases, read_key_aliases
 from atc.calls.broker import Broker
@@ -43,6 +44,7 @@ from atc.run.ask_user import Questions
 from atc.run.asking import ask, task_message, type_note
 from atc.run.look import Look
 from atc.run.preamble import Preamble
+from atc.run.recording import recorded_tools
 from atc.run.recover import Recovery
 from atc.run.resources import Resources
 from atc.run.tools_before import tools_before
@@ -394,6 +396,8 @@ class Run:
             started["warned"] = [finding.model_dump() for finding in warned]
         if untrusted := self.begins(program):
             started["untrusted"] = untrusted
+        if named := await asyncio.to_thread(recorded_tools, program, self.tools, broker.source_of):
+            started["tools"] = named
         self.emit("program_started", started)
         limits = limits_from(self.settings)
         start = broker.journal.start_of(program)
@@ -416,7 +420,9 @@ class Run:
         printed = {"stdout": outcome.stdout[-MAX_OUTPUT:], "stderr": outcome.stderr[-MAX_OUTPUT:]}
         measured = {"isolation": self.isolation, "host_s": round(outcome.host_s, 6)}
         seen = self.look.values if self.look is not None else None
-        looked = {"looked": list(seen)} if seen is not None else {}
+        looked: dict[str, Any] = {"looked": list(seen)} if seen is not None else {}
+        if pages := self._pages.read():
+            looked["all_pages"] = broker.redactor.value(pack(pages))
         self.emit("program_ended", {"attempt": attempt, **ended, **printed, **measured, **looked})
         if held_back(self.last_calls) is not None:
             raise WritesPlanned(program, outcome)
