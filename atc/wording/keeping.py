@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from atc._host.invisible import visible
-from atc._records.keeping import Constant, Doubt, Lifted, Proposal, Unfit, Used
+from atc._records.keeping import Constant, Doubt, JsonSchema, Lifted, Proposal, Unfit, Used
 from atc._records.recording import Difference
+from atc._records.records import Effect
+from atc.schemas.types import OBSERVED
 from atc.wording.abridged import abridged
 from atc.wording.parts import short
 
@@ -26,6 +28,26 @@ def used(uses: Sequence[Used]) -> str:
     named = dict.fromkeys(f"{use.tool}({'.'.join((use.argument, *use.path))}=…)" for use in uses)
     texts = [*named][:3]
     return ", ".join(texts) + (" …" if len(named) > len(texts) else "")
+
+
+def signature(proposal: Proposal) -> str:
+    """The tool as a program calls it: ``rain_days(city: string, days: integer)``."""
+    given = ", ".join(f"{each.name}: {type_of(each.json_schema)}" for each in proposal.parameters)
+    return f"{proposal.name}({given})"
+
+
+def type_of(schema: JsonSchema) -> str:
+    """The JSON type that a schema names; ``any`` where it names none."""
+    named = schema.get("type", schema.get(OBSERVED, "any"))
+    text = " or ".join(map(str, named)) if isinstance(named, list) else str(named)
+    items = schema.get("items")
+    return f"list of {type_of(items)}" if named == "array" and isinstance(items, dict) else text
+
+
+def effect(proposal: Proposal) -> str:
+    """What its calls do, and which tools they are of."""
+    what = {Effect.READ: "reads", Effect.WRITE: "writes", Effect.UNKNOWN: "may write"}[proposal.effect]
+    return f"{what}; calls {', '.join(proposal.tools) or 'nothing'}"
 
 
 def lifted(parameter: Lifted) -> str:
@@ -101,6 +123,14 @@ def needs_yes(proposal: Proposal) -> str:
     reasons = [doubt(each) for each in proposal.doubts]
     reasons += [f"{value(each.value)}: {constant(each)}" for each in proposal.to_confirm]
     how = "look at its program, then say so: confirm=True or a function (agent.keep), --yes and --confirm (atc)"
+    return f"run {proposal.run_id} is kept only after a yes that shows it: {_some(reasons)}; {how}"
+
+
+def needs_terminal(proposal: Proposal, reasons: Sequence[str], values: Sequence[str]) -> str:
+    """Why a run is not kept where nobody can be asked, and how it can be."""
+    how = "run it at a terminal, where you see its program"
+    if values and not proposal.doubts:
+        how += f"; or say what stays ({' '.join(f'--confirm {each}' for each in values[:_MANY])}) and --yes"
     return f"run {proposal.run_id} is kept only after a yes that shows it: {_some(reasons)}; {how}"
 
 
