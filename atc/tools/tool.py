@@ -21,7 +21,7 @@ from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.names import MAX_NAME, tool_name
 from atc.schemas.protocol import Protocol, SourceKey, called_after_sources, parameters_of
-from atc.tools.kept import KeptProgram, strongest
+from atc.tools.kept import KIND, KeptProgram, LeftOut, strongest
 from atc.tools.keys import WINDOW_S, IdempotencyKey, KeyedTransport, KeyRule
 
 
@@ -287,6 +287,10 @@ def _told_apart(tools: list[Tool]) -> list[Tool]:
     """Call the tools of several sources that have one name after their sources; all others keep their names."""
     counts = Counter(tool.protocol.plain_name for tool in tools)
     shared = [tool for tool in tools if counts[tool.protocol.plain_name] > 1]
+    if kept := next((tool for tool in shared if tool.protocol.source.kind == KIND), None):
+        raise UsageError(
+            f"a kept program and a tool are named {kept.name!r}: leave one out, or keep the run again with another name"
+        )
     places: dict[str, set[tuple[str, str]]] = {}
     for tool in shared:
         source = tool.protocol.source
@@ -327,9 +331,14 @@ class Toolset(Mapping[str, Tool]):
     the services "Shop" and "Library" become ``shop_list_items`` and ``library_list_items``. The source is called by its
     title, else by its module or class, file or host.
 
+    Attributes:
+        left_out: kept programs that were asked for with these tools and are not among them, each with the reason.
+
     Raises:
-        UsageError: two tools of one source have the same name.
+        UsageError: two tools of one source have the same name, or a kept program has the name of a tool.
     """
+
+    left_out: tuple[LeftOut, ...] = ()
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -384,8 +393,12 @@ class Toolset(Mapping[str, Tool]):
         """
         found: dict[str, Tool] = {}
         open_ = [tool for tool in self.values() if tool.kept is not None]
+        seen = set(map(id, open_))
         while open_:
             for tool in open_.pop().inner.values():
+                if id(tool) in seen:
+                    continue
+                seen.add(id(tool))
                 if tool.kept is not None:
                     open_.append(tool)
                     continue
@@ -400,7 +413,7 @@ class Toolset(Mapping[str, Tool]):
         return Toolset(found.values())
 
     def with_kept(self, path: str | Path) -> Toolset:
-        """These tools and kept programs that call them: see :func:`atc.tools.kept_files.import_kept`.
+        """These tools and kept programs that call them: see :func:`atc.tools.kept_tools.import_kept`.
 
         Args:
             path: a file ``NAME.atc``, or a folder of such files, that you have trusted (``atc trust``).
@@ -557,7 +570,7 @@ class Toolset(Mapping[str, Tool]):
 IMPORTERS: Mapping[str, str] = {
     "documented": "atc.tools.documents:documented",
     "functions": "atc.tools.functions:import_functions",
-    "kept": "atc.tools.kept_files:import_kept",
+    "kept": "atc.tools.kept_tools:import_kept",
     "langchain": "atc.tools.adapters:import_langchain",
     "mcp": "atc.tools.mcp:import_mcp",
     "openapi": "atc.tools.openapi:import_openapi",
