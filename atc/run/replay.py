@@ -160,7 +160,7 @@ class _Answers:
             self._unknown.append(asked)
         else:
             self.left_out += 1
-        message = f"not called: the recording has no such call that was not answered yet"
+        message = "not called: the recording has no such call that was not answered yet"
         return CallReply(error=message, status=NOT_RECORDED)
 
     def _asked(self, request: CallRequest) -> _Asked:
