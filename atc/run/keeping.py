@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import dataclasses
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -32,8 +33,9 @@ from atc.run.base import GIVEN
 from atc.run.replay import recording_of, replay
 from atc.schemas.infer.outline import outline_of, vocabulary
 from atc.tools.kept import strongest, used_tool
-from atc.tools.kept_files import KeptFile, kept_tool, write_kept
-from atc.tools.tool import Tool
+from atc.tools.kept_files import KeptFile, name_problem, write_kept
+from atc.tools.kept_tools import kept_tool
+from atc.tools.tool import Tool, Toolset
 from atc.traces.stores.base import StoredRun
 from atc.wording import keeping as words
 
@@ -117,10 +119,12 @@ async def keep(
         raise UsageError(words.needs_yes(proposal))
     file = _file_of(agent, proposal)
     folder = agent.settings.kept_dir if into is None else into
+    others = Toolset(tool for name, tool in agent.tools.items() if name != proposal.name)
 
     def written() -> tuple[Tool, Path]:
-        made = kept_tool(file, agent.tools)
-        return made, write_kept(file, folder, replace=replace)
+        kept_tool(file, others)  # what it refuses is not written
+        path = write_kept(file, folder, over=replace)
+        return kept_tool(dataclasses.replace(file, path=path), others), path
 
     return await asyncio.to_thread(written)
 
@@ -344,11 +348,10 @@ def _unfit_names(name: str, agent: Agent, program: Program, known: Known, found:
     own = agent.tools.get(name)
     if own is not None and own.kept is None:
         yield Unfit(kind="name", name=name, detail="a tool has this name")
-    elif not name.isascii() or not name.isidentifier() or name.startswith("_") or name != name.lower():
-        yield Unfit(kind="name", name=name[:100], detail="it takes lower-case letters, digits and _")
+    elif problem := name_problem(name):
+        yield Unfit(kind="name", name=name[:100], detail=problem)
     places = [place for place, _ in found.places]
-    problems = name_problems([each.name for each in found.lifted], program, known, places)
-    for each, why in problems.items():
+    for each, why in name_problems([each.name for each in found.lifted], program, known, places).items():
         yield Unfit(kind="name", name=each, detail=why)
 
 
