@@ -69,7 +69,7 @@ def call(
     view = Shown(None if as_json else RunView(out, verbose=verbose))
     agent = Agent(tools, on_event=view, **given)
     with view.shown(kept=agent.settings.keep_runs):
-        made = asyncio.run(call_tool(agent, name, wanted, source=source.note, dry_run=dry_run))
+        made = asyncio.run(call_tool(agent, name, wanted, tools_from=source.note, dry_run=dry_run))
     finish(made.result, as_json=as_json, trace=False)
 
 
@@ -187,7 +187,7 @@ def _object(text: str, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where} is no JSON: {error}") from None
     if not isinstance(made, dict):
-        raise UsageError(f"{where} is no JSON object: give one, such as {{\"city\": \"Lyon\"}}")
+        raise UsageError(f'{where} is no JSON object: give one, such as {{"city": "Lyon"}}')
     return made
 
 
