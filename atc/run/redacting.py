@@ -140,10 +140,9 @@ def left(data: Mapping[str, Any], before: Mapping[str, Any], ways: Sequence[str]
 def _any_of(texts: Iterable[str]) -> re.Pattern[str] | None:
     """Return what finds the longest of some texts, short ones as words; ``None`` without any."""
     longest_first = sorted(filter(None, texts), key=len, reverse=True)
-    forms = (
-        re.escape(text) if len(text) >= MIN_WITHIN else rf"(?<!\w){re.escape(text)}(?!\w)" for text in longest_first
-    )
-    return re.compile("|".join(forms)) if longest_first else None
+    forms = [re.escape(text) for text in longest_first]
+    forms = [form if len(form) >= MIN_WITHIN else rf"(?<!\w){form}(?!\w)" for form in forms]
+    return re.compile("|".join(forms)) if forms else None
 
 
 def _find(value: Any, texts: dict[str, str], taken: set[str], numbers: dict[float, float]) -> None:

@@ -63,7 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def atc_tools(request: pytest.FixtureRequest) -> Toolset | Iterable[Callable[..., Any]] | None:
-    """Return the tools of ``--atc-tools``; ``None`` without it. Define your own in its place: a toolset, or functions."""
+    """Return the tools of ``--atc-tools``; ``None`` without it. Yours in its place returns a toolset, or functions."""
     sources = request.config.getoption("--atc-tools", None)
     return open_tools(sources) if sources else None
 

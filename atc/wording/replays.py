@@ -64,8 +64,7 @@ def _difference(found: Difference) -> list[str]:
 
 def change(found: Change) -> str:
     """Say how a value differs at one place: ``product: recorded "lamp", now "sofa"``."""
-    place = (
-        "".join(f".{step}" if isinstance(step, str) else f"[{step}]" for step in found.path).lstrip(".") or "all of it"
-    )
+    way = "".join(f".{step}" if isinstance(step, str) else f"[{step}]" for step in found.path)
+    place = way.lstrip(".") or "all of it"
     recorded, now = visible(found.recorded) or "nothing", visible(found.now) or "nothing"
     return f"{visible(place)}: recorded {recorded}, now {now}"
