@@ -443,6 +443,33 @@ class Agent:
 
         return (await run_given(self, source, inputs=inputs, revises=run, dry_run=dry_run)).result
 
+    def call(
+        self, name: str, arguments: Mapping[str, Any] | None = None, /, *, dry_run: bool = False, **named: Any
+    ) -> Result[Any]:
+        """Call one tool, or one kept program, without a model. Blocks. ``agent.call("get_weather", city="Bergen")``
+
+        It is a run as any other: approved, journalled, resumable. ``value`` is what the tool returned.
+
+        Args:
+            name: of the tool, as programs call it.
+            arguments: by the parameters' names, where one of these is no name of Python's, or is ``dry_run``.
+            dry_run: calls with effects are planned, not made.
+            named: the arguments, by name.
+
+        Raises:
+            UsageError: there is no such tool, or an argument is missing, unknown, or not what the tool's schema says.
+            EnvironmentProblem: not the isolation that was asked for.
+        """
+        return wait_for(self.acall(name, arguments, dry_run=dry_run, **named))
+
+    async def acall(
+        self, name: str, arguments: Mapping[str, Any] | None = None, /, *, dry_run: bool = False, **named: Any
+    ) -> Result[Any]:
+        """:meth:`call` for asynchronous code."""
+        from atc.run.calling import call_tool  # the checker comes with it
+
+        return (await call_tool(self, name, {**(arguments or {}), **named}, dry_run=dry_run)).result
+
     def apply(self, run_id: str, *, by: str | None = None, key: str | None = None) -> Result[Any]:
         """Make what a dry run planned, and nothing else: to call this is the yes to all of it. Blocks.
 
