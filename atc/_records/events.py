@@ -194,16 +194,17 @@ class Findings(TypedDict):
 class ProgramStarted(TypedDict):
     """A program runs. ``warnings``: what the check warned about and one of its writes depends on. ``warned``: all that
     it warned about, each an :class:`atc.facts.Finding`. ``untrusted``: the tools that it can call and whose answers
-    strangers write. ``tools``: those that it names, each an :class:`atc._records.recording.RecordedTool`, so that the
-    run can be replayed without them. ``kept``: the kept programs that it is the first of the run to call, by name
-    (:mod:`atc.run.kept_programs`)."""
+    strangers write. ``kept``: the kept programs that it is the first of the run to call, by name
+    (:mod:`atc.run.kept_programs`). ``linked``: the text that its jail runs, where it calls any. ``tools``: those that
+    this names, each an :class:`atc._records.recording.RecordedTool`, so that the run can be replayed without them."""
 
     attempt: int
     warnings: list[str]
     warned: NotRequired[list[dict[str, Any]]]
     untrusted: NotRequired[list[str]]
-    tools: NotRequired[dict[str, dict[str, Any]]]
     kept: NotRequired[dict[str, KeptText]]
+    linked: NotRequired[LinkedText]
+    tools: NotRequired[dict[str, dict[str, Any]]]
 
 
 class KeptText(TypedDict):
@@ -214,6 +215,13 @@ class KeptText(TypedDict):
     parameters: dict[str, Any]
     inner: dict[str, str]
     sha256: str
+
+
+class LinkedText(TypedDict):
+    """A program joined with the kept programs that it calls. ``hoisted``: how many statements at its end run first."""
+
+    source: str
+    hoisted: int
 
 
 class CallStarted(TypedDict):

@@ -6,10 +6,12 @@ its calls and its answer. Whoever edits it changes what a program in a jail is a
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import stat
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +26,12 @@ from atc._records.packing import json_text
 from atc._records.recording import FORM, Recording
 from atc._records.strict_json import parse
 from atc.errors import EnvironmentProblem, UsageError
+from atc.run.recording import recording_of
 from atc.run.redacting import left, redact, secrets_in
+from atc.run.replay import replay
+from atc.sandboxes.contract import Sandbox
+from atc.traces.stores.base import StoredRun
+from atc.wording import replays
 
 MAX_BYTES = 16 << 20
 """Bytes of a file with a recording."""
@@ -113,12 +120,48 @@ def redacted(recorded: Recording, ways: Sequence[str], redactor: Redactor) -> Re
             f"what may be a credential stands in {_shown(found)}, so nothing is written: "
             + (f"put a stand-in there with {more}" if more else "run it again with a program that has none in its text")
         )
-    return Recording.model_validate_json(json.dumps(made)).model_copy(update={"replaced": tuple(named)})
+    return Recording.model_validate_json(json.dumps(made)).model_copy(update={"replaced": (*recorded.replaced, *named)})
 
 
 def _shown(places: Sequence[str]) -> str:
     more = f" and {len(places) - MAX_PLACES:,} more places" if len(places) > MAX_PLACES else ""
     return ", ".join(places[:MAX_PLACES]) + more
+
+
+async def record(stored: StoredRun, *, ways: Sequence[str] = (), redactor: Redactor, sandbox: Sandbox) -> Recording:
+    """Return a run as it may be written down: replayed once, so that its test holds, and without a credential.
+
+    Where stand-ins take the place of values, the answer is what the program makes of these.
+
+    Args:
+        stored: the run.
+        ways, redactor: as of :func:`redacted`.
+        sandbox: where it is replayed.
+
+    Raises:
+        UsageError: it cannot be replayed, its replay is not what was recorded, or it holds a credential.
+        TraceError: its trace is damaged.
+        SandboxUnavailable: the isolation that was asked for cannot be had.
+    """
+    recorded = await asyncio.to_thread(recording_of, stored)
+    replayed = await replay(recorded, sandbox=sandbox)
+    if not replayed.same:
+        raise UsageError(
+            f"run {stored.run_id} cannot be a test: its program does otherwise when it runs again.\n"
+            + replays.differences(replayed.differences, replayed.left_out)
+        )
+    made = await asyncio.to_thread(redacted, recorded, ways, redactor)
+    if ways:
+        replayed = await replay(made, sandbox=sandbox)
+        others = [each for each in replayed.differences if each.kind != "value"]
+        if others:
+            raise UsageError(
+                "with these stand-ins the program does otherwise: redact other places, or none.\n"
+                + replays.differences(others, replayed.left_out)
+            )
+        made = await asyncio.to_thread(redacted, made.model_copy(update={"value": replayed.value}), (), redactor)
+    began = "" if made.at is None else time.strftime(" of %Y-%m-%d", time.localtime(made.at))
+    return made.model_copy(update={"about": replays.about(made, began)})
 
 
 def write_recording(recorded: Recording, files: RecordedFiles, *, force: bool = False) -> None:

@@ -8,6 +8,7 @@ same recording gets the same stand-ins again.
 from __future__ import annotations
 
 import base64
+import copy
 import random
 import re
 import string
@@ -21,8 +22,8 @@ from atc.errors import UsageError
 
 Steps = tuple[str | int, ...]
 MIN_WITHIN = 4
-"""Characters of a text or a number that is replaced wherever it stands. A shorter text is replaced where it is the
-whole value, and a shorter number at its place alone: others are equal to it by chance."""
+"""Characters of a text or a number that is replaced wherever it stands. A shorter text is replaced where it stands as a
+word, and a shorter number at its place alone: others are equal to it by chance."""
 MAX_PLACES = 10_000
 """Places that the ways of one redaction may lead to."""
 _TEXTS = ("task", "program", "linked", "said")
@@ -109,13 +110,14 @@ def redact(data: dict[str, Any], ways: Sequence[str]) -> tuple[dict[str, Any], l
                 _find(leaf, texts, taken, numbers)
                 if isinstance(leaf, int | float) and len(repr(abs(leaf))) < MIN_WITHIN:
                     short[inner] = numbers[leaf]
+    data = copy.deepcopy(data)
+    for place, stand_in in short.items():
+        _at(data, place[:-1])[place[-1]] = stand_in
     replaced = _Replaced(texts, numbers)
     made = data | {key: replaced.value(data[key]) for key in (*_TEXTS, *_VALUES) if key in data}
     made["calls"] = [
         call | {key: replaced.value(call[key]) for key in _OF_CALL if key in call} for call in data["calls"]
     ]
-    for place, stand_in in short.items():
-        _at(made, place[:-1])[place[-1]] = stand_in
     return made, [*dict.fromkeys(named)]
 
 
@@ -129,16 +131,18 @@ def left(data: Mapping[str, Any], before: Mapping[str, Any], ways: Sequence[str]
     """
     named = [(place, _at(before, place)) for way in ways for place in places(before, steps_of(way))]
     gone = {str(leaf) for place, value in named for _, leaf in _leaves(value, place)}
-    pattern = _any_of(text for text in gone if len(text) >= MIN_WITHIN)
+    pattern = _any_of(text for text in gone if len(text) >= MIN_WITHIN)  # a short one may stand there by chance
     if pattern is None:
         return []
     return [*dict.fromkeys(place for place, text in _texts_of(data) if pattern.search(text))]
 
 
 def _any_of(texts: Iterable[str]) -> re.Pattern[str] | None:
-    """Return what finds the longest of some texts; ``None`` without any."""
-    longest_first = sorted(texts, key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+    """Return what finds the longest of some texts, short ones as words; ``None`` without any."""
+    longest_first = sorted(filter(None, texts), key=len, reverse=True)
+    forms = [re.escape(text) for text in longest_first]
+    forms = [form if len(form) >= MIN_WITHIN else rf"(?<!\w){form}(?!\w)" for form in forms]
+    return re.compile("|".join(forms)) if forms else None
 
 
 def _find(value: Any, texts: dict[str, str], taken: set[str], numbers: dict[float, float]) -> None:
@@ -188,7 +192,7 @@ class _Replaced:
 
     def __init__(self, texts: Mapping[str, str], numbers: Mapping[float, float]) -> None:
         self._texts, self._numbers = texts, numbers
-        within = {text: made for text, made in texts.items() if len(text) >= MIN_WITHIN}
+        within = {**texts}
         within |= {repr(n): repr(made) for n, made in numbers.items() if len(repr(abs(n))) >= MIN_WITHIN}
         self._within = within
         self._pattern = _any_of(within)

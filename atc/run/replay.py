@@ -58,7 +58,7 @@ async def replay(
     sandbox: Sandbox,
     program: str | None = None,
     inputs: Mapping[str, Any] | None = None,
-    hoisted: int | None = None,
+    hoisted: int = 0,
     limits: Limits | None = None,
 ) -> Replayed:
     """Run a program in the jail, its calls answered from a recording.
@@ -71,7 +71,7 @@ async def replay(
         sandbox: where the program runs.
         program: another program over the same tools; by default the recorded one, linked with its kept programs.
         inputs: the values in its scope, in place of the recorded ones.
-        hoisted: how many definitions at the end of ``program`` are kept programs; by default none.
+        hoisted: how many definitions at the end of ``program`` are kept programs.
         limits: of the program; by default those of the sandbox.
 
     Raises:
@@ -81,12 +81,15 @@ async def replay(
     if recorded.form > FORM:
         raise UsageError(f"the recording has form {recorded.form}, and this version reads {FORM}: use a newer ATC")
     answers = await asyncio.to_thread(_Answers, recorded)
+    if program is None:
+        program, hoisted = recorded.linked or recorded.program, recorded.hoisted
     job = Job(
-        program if program is not None else recorded.linked or recorded.program,
+        program,
         {name: tool.parameters for name, tool in recorded.tools.items()},
         limits or sandbox.limits,
         dict(recorded.inputs if inputs is None else inputs),
         start=_start(recorded),
+        hoisted=hoisted,
     )
     times = ReplyTimes(dict(recorded.passed_s), lambda number, passed_s: None)
     call = times.timed(answers.call, lambda tool: True) if job.start is not None else answers.call

@@ -406,15 +406,18 @@ class Run:
             started["untrusted"] = untrusted
         if linked is not None and (texts := self.kept.first_called(linked)):
             started["kept"] = texts
-        callable_tools = dict(self.tools) if linked is None else {**linked.inner, **self.tools}
-        if named := await asyncio.to_thread(recorded_tools, text, callable_tools, broker.source_of):
+        tools = {name: tool for name, tool in self.tools.items() if tool.kept is None}
+        tools = tools if linked is None else {**linked.inner, **tools}
+        if named := await asyncio.to_thread(recorded_tools, text, tools, broker.source_of):
             started["tools"] = named
+        if linked is not None:
+            started["linked"] = {"source": text, "hoisted": linked.hoisted}
         self.emit("program_started", started)
         limits = limits_from(self.settings)
         start = broker.journal.start_of(text)
         job = Job(
             text,
-            signatures({name: tool for name, tool in callable_tools.items() if tool.kept is None}),
+            signatures(tools),
             limits,
             self.inputs,
             broker.clock,
