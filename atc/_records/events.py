@@ -194,22 +194,35 @@ class Findings(TypedDict):
 class ProgramStarted(TypedDict):
     """A program runs. ``warnings``: what the check warned about and one of its writes depends on. ``warned``: all that
     it warned about, each an :class:`atc.facts.Finding`. ``untrusted``: the tools that it can call and whose answers
-    strangers write."""
+    strangers write. ``kept``: the kept programs that it is the first of the run to call, by name
+    (:mod:`atc.run.kept_programs`)."""
 
     attempt: int
     warnings: list[str]
     warned: NotRequired[list[dict[str, Any]]]
     untrusted: NotRequired[list[str]]
+    kept: NotRequired[dict[str, KeptText]]
+
+
+class KeptText(TypedDict):
+    """A kept program as a run called it. ``inner``: the names of the tools that it calls, by those that it writes.
+    ``sha256``: of the program, whose text a trace may mask."""
+
+    program: str
+    parameters: dict[str, Any]
+    inner: dict[str, str]
+    sha256: str
 
 
 class CallStarted(TypedDict):
-    """A call is in the journal and about to be made."""
+    """A call is in the journal and about to be made. ``within``: the kept program that makes it."""
 
     index: int
     tool: str
     arguments: dict[str, Any]
     effect: str
     line: int
+    within: NotRequired[str]
 
 
 class CallSent(TypedDict):

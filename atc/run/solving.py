@@ -51,11 +51,11 @@ MAX_PARTS = 3
 
 async def first_parts(run: Run) -> tuple[Fault, ...]:
     """Return the remarks on the program that answered; it is followed in a thread, if a response is a part."""
-    protocols = {protocol.name: protocol for protocol in run.tools.protocols}
+    protocols = {name: tool.protocol for name, tool in run.broker.tools.items()}
     stated = stated_parts([call for call in run.last_calls if call.line], protocols)
     if not stated or not run.revisions:
         return ()
-    program = Program(run.revisions[-1].program)
+    program = run.kept.as_run(run.revisions[-1].program)
 
     def taken() -> list[Part]:
         if program.tree is None:
@@ -114,7 +114,8 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
     protocols = {name: tool.protocol for name, tool in run.broker.tools.items()}
     masked = run.broker.redactor.text
     warned = {each.number: tuple(map(masked, each.warnings)) for each in run.broker.planned}
-    feeds = Feeds(source, run.calls, protocols, run.task, run.inputs)
+    program = run.kept.as_run(source)
+    feeds = Feeds(program if source else None, run.calls, protocols, run.task, run.inputs)
     calls = tuple(
         PlannedCall(
             index=call.index,
@@ -132,7 +133,7 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
     )
     outcome = ended.outcome if ended is not None and isinstance(ended.outcome, Outcome) else None
     if outcome is not None:
-        stop = _stop(outcome, Program(source), planned)
+        stop = _stop(outcome, program, planned)
     else:
         stop = Stop(needs=planned[-1].index) if fault is None else Stop(reason=fault.message[:1000])
     unseen = tuple(call.index for call in run.calls if call.succeeded and call.index > planned[0].index)

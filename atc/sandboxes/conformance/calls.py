@@ -274,7 +274,9 @@ answer = 1
 @GROUP.check("the definitions at the end of a program come first, and are called as tools are")
 async def _(lab: Lab) -> None:
     async def call(request: CallRequest) -> CallReply:
-        return CallReply(planned=True) if request.tool == "g" else CallReply({**request.arguments, "line": request.line})
+        return (
+            CallReply(planned=True) if request.tool == "g" else CallReply({**request.arguments, "line": request.line})
+        )
 
     async def run(own: str, *, dry_run: bool = False) -> Outcome:
         program = f"{own}\ndef kept(a, b=2):\n    return (a, f(b), f'{{a}}')\nother = kept"
@@ -282,7 +284,9 @@ async def _(lab: Lab) -> None:
         return await lab.sandbox.run(job, call)
 
     for dry_run in (False, True):
-        outcome = await run("from __future__ import annotations\nanswer = [kept(1), other(x for x in 'y')]", dry_run=dry_run)
+        outcome = await run(
+            "from __future__ import annotations\nanswer = [kept(1), other(x for x in 'y')]", dry_run=dry_run
+        )
         found = {"b": 2, "line": 4}
         same(outcome.value and outcome.value[0], [1, found, "1"], "what it returned, as JSON values")
         same(outcome.value and outcome.value[1][0], ["y"], "an argument that is iterated once")
