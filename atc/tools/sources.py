@@ -69,10 +69,12 @@ def open_tools(sources: Sequence[str], **openapi_options: Any) -> Toolset:
     if not sources:
         raise ToolImportError(f"no tools are named: give {FORMS}")
     words = {word: is_kept_place(word) for word in dict.fromkeys(sources)}
+    places = [word for word, kept in words.items() if kept]
+    if places:  # which tools they call is not known yet: all are read
+        openapi_options = {key: value for key, value in openapi_options.items() if key != "only"}
     made = Toolset()
     for word in (word for word, kept in words.items() if not kept):
         made = made + _open(word, openapi_options)
-    places = [word for word, kept in words.items() if kept]
     return joined(made, read_places(places)) if places else made
 
 

@@ -21,7 +21,7 @@ from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.names import MAX_NAME, tool_name
 from atc.schemas.protocol import Protocol, SourceKey, called_after_sources, parameters_of
-from atc.tools.kept import KIND, KeptProgram, LeftOut, strongest
+from atc.tools.kept import KeptProgram, LeftOut, strongest
 from atc.tools.keys import WINDOW_S, IdempotencyKey, KeyedTransport, KeyRule
 
 
@@ -262,6 +262,19 @@ class Tool:
         }
         return replace(self, protocol=self.protocol.model_copy(update=update), inner=dict(inner))
 
+    def with_protocol_of(self, known: Mapping[str, Protocol], moved: Collection[str]) -> Tool:
+        """The tool with the protocol of its name, as :meth:`Toolset.with_protocols` says."""
+        own = self.protocol
+        if self.kept is not None:
+            return self.with_inner({name: each.with_protocol_of(known, moved) for name, each in self.inner.items()})
+        protocol = known.get(self.name, own)
+        update = {
+            "effect": own.effect,
+            "source": own.source,
+            "untrusted": True if protocol.untrusted else own.untrusted,
+        }
+        return replace(self, protocol=protocol.model_copy(update=update), drifted=self.name in moved)
+
     def graded(self, effect: Effect) -> Tool:
         """The tool with this effect; itself if it has this effect already."""
         if effect is self.protocol.effect:
@@ -287,7 +300,7 @@ def _told_apart(tools: list[Tool]) -> list[Tool]:
     """Call the tools of several sources that have one name after their sources; all others keep their names."""
     counts = Counter(tool.protocol.plain_name for tool in tools)
     shared = [tool for tool in tools if counts[tool.protocol.plain_name] > 1]
-    if kept := next((tool for tool in shared if tool.protocol.source.kind == KIND), None):
+    if kept := next((tool for tool in shared if tool.kept is not None), None):
         raise UsageError(
             f"a kept program and a tool are named {kept.name!r}: leave one out, or keep the run again with another name"
         )
@@ -363,7 +376,9 @@ class Toolset(Mapping[str, Tool]):
         return f"Toolset({len(self)}: {shown}{', …' if len(self) > 6 else ''})"
 
     def __add__(self, other: Toolset) -> Toolset:
-        return Toolset([*self.values(), *other.values()])
+        made = Toolset([*self.values(), *other.values()])
+        made.left_out = self.left_out + other.left_out
+        return made
 
     @property
     def protocols(self) -> list[Protocol]:
@@ -432,7 +447,7 @@ class Toolset(Mapping[str, Tool]):
         missing = [name for name in names if name not in self]
         if missing:
             raise UsageError(f"no tool named {', '.join(map(repr, missing))} in {self!r}")
-        return Toolset(self[name] for name in names)
+        return self._narrowed(self[name] for name in names)
 
     def select(self, *patterns: str) -> Toolset:
         """The tools whose name fits one of the shell patterns (``"get_*"``).
@@ -460,9 +475,14 @@ class Toolset(Mapping[str, Tool]):
             plain = tool.protocol.plain_name
             if any(fnmatchcase(tool.name, each) or (each != plain and fnmatchcase(plain, each)) for each in patterns):
                 chosen.append(tool)
-            elif unknown and (full := tool.protocol.full_name) in unknown:
+            elif unknown and tool.kept is None and (full := tool.protocol.full_name) in unknown:
                 chosen.append(tool.called(full))
-        return Toolset(chosen)
+        return self._narrowed(chosen)
+
+    def _narrowed(self, tools: Iterable[Tool]) -> Toolset:
+        made = Toolset(tools)
+        made.left_out = self.left_out
+        return made
 
     def _unfit(self, pattern: str) -> str:
         if not self:
@@ -516,20 +536,13 @@ class Toolset(Mapping[str, Tool]):
 
     def with_protocols(self, known: Mapping[str, Protocol], moved: Collection[str] = ()) -> Toolset:
         """These tools with other protocols, by name; others stay as they are. Effects and sources stay, and so
-        does that strangers write what a tool returns.
+        does that strangers write what a tool returns. A kept program stays as it is; the tools that it calls do not.
 
         Args:
             known: protocols by the names of tools; those of no tool of this set do not count.
             moved: names of the tools that answer otherwise than their protocols say.
         """
-        made = []
-        for tool in self._tools.values():
-            protocol = known.get(tool.name, tool.protocol)
-            own = tool.protocol
-            untrusted = True if protocol.untrusted else own.untrusted
-            kept = {"effect": own.effect, "source": own.source, "untrusted": untrusted}
-            made.append(replace(tool, protocol=protocol.model_copy(update=kept), drifted=tool.name in moved))
-        return Toolset(made)
+        return self._narrowed(tool.with_protocol_of(known, moved) for tool in self._tools.values())
 
     @classmethod
     def from_functions(cls, *functions: Callable[..., Any]) -> Toolset:

@@ -259,7 +259,7 @@ def live_tools(
         (load_protocols(documents), drifted_tools(documents)) if documents else (Toolset(), frozenset[str]())
     )
     shown = Shown(tuple(only or ()), {name: tool.protocol for name, tool in known.items()}, drifted)
-    narrowed = {"only": list(only), "strict": False} if only else {}  # what else a document has is not read at all
+    narrowed = {"only": list(only), "strict": False} if only and not places else {}  # what else there is is not read
     opened = open_tools(others, **{**(openapi or {}), **narrowed}) if others or not specs else Toolset()
     kept = read_places(places) if places else None
     return LiveTools(specs, folder=folder, others=opened, shown=shown, limits=limits, kept=kept)
