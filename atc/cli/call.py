@@ -96,6 +96,9 @@ def _kept(name: str, settings: Settings) -> KeptFile:
     """
     path = settings.kept_dir / f"{name}{SUFFIX}"
     if not name.isidentifier() or not path.exists():
+        kept = sorted(each.stem for each in settings.kept_dir.glob(f"*{SUFFIX}"))
+        if near := difflib.get_close_matches(name[:80], kept, 1):
+            raise UsageError(f"no program is kept as {name!r:.80}: did you mean {near[0]}?")
         raise UsageError(
             f"no program is kept as {name!r} in {settings.kept_dir}, and no --tools are named: `atc tools list {WORD}` "
             "lists what is kept, `atc runs keep RUN --as NAME` keeps a run"
@@ -133,7 +136,7 @@ def arguments_of(protocol: Protocol, pairs: Sequence[str], document: str = "") -
 
     Args:
         protocol: of the tool: what it says of an argument tells a number from a text.
-        pairs: ``KEY=VALUE``, or ``-`` for standard input.
+        pairs: ``KEY=VALUE``, or ``-`` for standard input. What takes a list takes its items one by one, too.
         document: a JSON object.
 
     Raises:
@@ -143,6 +146,7 @@ def arguments_of(protocol: Protocol, pairs: Sequence[str], document: str = "") -
     if document:
         made |= _object(document, "--json-arguments")
     schemas = {each.name: resolve(protocol.parameters, each.schema) for each in parameters_of(protocol)}
+    items: dict[str, list[Any]] = {}
     for pair in pairs:
         if pair == "-":
             _add(made, _object(sys.stdin.read(MAX_INPUT), "standard input"))
@@ -152,8 +156,19 @@ def arguments_of(protocol: Protocol, pairs: Sequence[str], document: str = "") -
             raise UsageError(f"an argument is KEY=VALUE, not {pair!r:.100}; {_known(schemas)}")
         if key not in schemas:
             raise UsageError(f"{protocol.name} has no argument {key!r:.80}; {_known(schemas)}")
-        _add(made, {key: value_of(text, schemas[key], key)})
+        if _is_item(text, schemas[key]):
+            item = value_of(text, resolve(protocol.parameters, schemas[key].get("items")), key)
+            items.setdefault(key, []).append(item)
+        else:
+            _add(made, {key: value_of(text, schemas[key], key)})
+    for key, each in items.items():
+        _add(made, {key: each})
     return made
+
+
+def _is_item(text: str, schema: Mapping[str, Any]) -> bool:
+    """Return whether a text is one item of the list that an argument takes: it is no JSON list."""
+    return types_of(dict(schema)) - {"null"} == {"array"} and not text.lstrip().startswith("[")
 
 
 def value_of(text: str, schema: Mapping[str, Any], key: str) -> Any:

@@ -32,6 +32,7 @@ from atc.programs.tool_parameters import Known, ToolParameters, name_problems, t
 from atc.run.base import GIVEN
 from atc.run.replay import recording_of, replay
 from atc.schemas.infer.outline import outline_of, vocabulary
+from atc.schemas.types import EVIDENCE
 from atc.tools.kept import strongest, used_tool
 from atc.tools.kept_files import KeptFile, name_problem, write_kept
 from atc.tools.kept_tools import kept_tool
@@ -333,7 +334,16 @@ def _returns(recorded: Recording, program: Program) -> JsonSchema:
     """Return the schema of the answer's type, where one was asked for, else of what was seen of it."""
     if recorded.answer is not None:
         return dict(recorded.answer)
-    return outline_of([recorded.value], vocabulary([program.source])).schema_seen()
+    return _without_evidence(outline_of([recorded.value], vocabulary([program.source])).schema_seen())
+
+
+def _without_evidence(schema: Any) -> Any:
+    """Return a schema without its counts: a file of one run counts nothing."""
+    if isinstance(schema, list):
+        return [_without_evidence(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _without_evidence(each) for key, each in schema.items() if key != EVIDENCE}
 
 
 # ----------------------------------------------------------------------------------------------------------------------
