@@ -7,6 +7,7 @@ says otherwise: of a program whose task is not known, that is everything but its
 
 from __future__ import annotations
 
+import ast
 import json
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
@@ -166,8 +167,7 @@ def _groups(program: Program, known: Known) -> list[_Group]:
         in_task = bool(known.task) and _in_task(place.value, known.task)
         key: tuple[str, ...] = (type(place.value).__name__, json.dumps(place.value, sort_keys=True, default=str))
         if not (in_task and isinstance(place.value, str | list)):  # a number is equal to another by chance
-            base = place.uses[0].argument if place.uses else f"{place.role} {place.hint}"
-            key = (*key, base)
+            key = (*key, place.uses[0].argument if place.uses else place.hint or place.role)
         group = made.setdefault(key, _Group(place.value, in_task=in_task))
         group.places.append(place)
         group.uses = tuple(dict.fromkeys([*group.uses, *place.uses]))
@@ -210,10 +210,12 @@ def _decide(groups: Iterable[_Group], known: Known) -> None:
 
 
 def _inputs(program: Program, known: Known) -> list[_Group]:
-    used = inputs_used(program, known.inputs, known.protocols)
+    """Return the values that the program was given and reads; what a look before it left is often not read."""
+    read = {node.id for node in program.nodes if isinstance(node, ast.Name)}
+    used = inputs_used(program, [name for name in known.inputs if name in read], known.protocols)
     return [
-        _Group(value, input=name, uses=tuple(used[name]), source="input", name=name)
-        for name, value in known.inputs.items()
+        _Group(known.inputs[name], input=name, uses=tuple(uses), source="input", name=name)
+        for name, uses in used.items()
     ]
 
 
@@ -330,7 +332,7 @@ def schema_for(group: _Group, known: Known) -> JsonSchema:
         made = joined if not problems(joined, group.value) else made
     if not made:
         bounds = [place for place in group.places if place.role == "bound" and place.hint not in SLICED]
-        made = _of_type(group.value, exact=not bounds)
+        made = _of_type(group.value, exact=not bounds and (bool(group.uses) or not group.input))
     return {key: value for key, value in made.items() if key not in _LEFT_OUT and not key.startswith("x-")}
 
 

@@ -80,7 +80,7 @@ def _with_own_kept(agent: Agent, name: str) -> Agent:
         UsageError: there is no such program, or it cannot be among these tools.
     """
     read = read_places([WORD], own=agent.settings.kept_dir)
-    tools, left = with_kept(agent.tools, read.files)
+    tools, left = with_kept(agent.tools, [file for file in read.files if file.name not in agent.tools])
     missed = {each.name: each.reason for each in (*read.left_out, *left)}
     if name not in tools:
         near = get_close_matches(name, tools, 3)

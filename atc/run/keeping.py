@@ -22,7 +22,7 @@ from atc._host.secret_detection import looks_secret
 from atc._records.keeping import Doubt, JsonSchema, Lifted, Proposal, Unfit
 from atc._records.recording import Recording
 from atc._records.records import NO_FAILURES, WARNINGS
-from atc.errors import UsageError
+from atc.errors import EnvironmentProblem, UsageError
 from atc.programs.check.checker import Checker
 from atc.programs.feeds import distinct, leaves
 from atc.programs.lifting import with_variables
@@ -34,7 +34,7 @@ from atc.run.replay import recording_of, replay
 from atc.schemas.infer.outline import outline_of, vocabulary
 from atc.schemas.types import EVIDENCE
 from atc.tools.kept import strongest, used_tool
-from atc.tools.kept_files import KeptFile, name_problem, write_kept
+from atc.tools.kept_files import SUFFIX, KeptFile, name_problem, write_kept
 from atc.tools.kept_tools import kept_tool
 from atc.tools.tool import Tool, Toolset
 from atc.traces.stores.base import StoredRun
@@ -120,6 +120,9 @@ async def keep(
         raise UsageError(words.needs_yes(proposal))
     file = _file_of(agent, proposal)
     folder = agent.settings.kept_dir if into is None else into
+    there = folder / f"{proposal.name}{SUFFIX}"
+    if there.exists() and not replace:
+        raise UsageError(f"{there} is there already: take another name, or replace it (--force, replace=True)")
     others = Toolset(tool for name, tool in agent.tools.items() if name != proposal.name)
 
     def written() -> tuple[Tool, Path]:
@@ -255,6 +258,7 @@ def _read(call: Mapping[str, Any], seen: dict[str, str], keys: set[str]) -> None
 
 def _proposed(agent: Agent, stored: StoredRun, name: str, edits: Edits) -> tuple[Proposal, Recording]:
     run = _Run.of(stored, stored.run_id)
+    _check_not_undone(stored)
     recorded = recording_of(stored)
     program = Program(recorded.program)
     protocols = {protocol.name: protocol for protocol in agent.tools.protocols}
@@ -298,6 +302,18 @@ def _proposed(agent: Agent, stored: StoredRun, name: str, edits: Edits) -> tuple
     ), recorded
 
 
+def _check_not_undone(stored: StoredRun) -> None:
+    """Raises UsageError for a run that somebody took back."""
+    if not stored.has_journal:
+        return
+    try:
+        undone = stored.peek_journal().undone
+    except OSError as error:
+        raise EnvironmentProblem(f"the journal of run {stored.run_id} cannot be read: {error}") from None
+    if found := next((undo for undo in undone.values() if undo.state != "refused"), None):
+        raise UsageError(f"run {stored.run_id} cannot be kept as a tool: it was undone by run {found.run}")
+
+
 def _tools_of(program: Program, agent: Agent) -> list[str]:
     """Return the tools that a program names, in the order of its text."""
     names = [node for node in program.nodes if isinstance(node, ast.Name) and node.id in agent.tools]
@@ -334,16 +350,17 @@ def _returns(recorded: Recording, program: Program) -> JsonSchema:
     """Return the schema of the answer's type, where one was asked for, else of what was seen of it."""
     if recorded.answer is not None:
         return dict(recorded.answer)
-    return _without_evidence(outline_of([recorded.value], vocabulary([program.source])).schema_seen())
+    made = outline_of([recorded.value], vocabulary([program.source])).schema_seen()
+    return {key: _without_counts(each) for key, each in made.items() if key != EVIDENCE}
 
 
-def _without_evidence(schema: Any) -> Any:
-    """Return a schema without its counts: a file of one run counts nothing."""
+def _without_counts(schema: Any) -> Any:
+    """Return a part of a schema without its counts: of one run they say nothing."""
     if isinstance(schema, list):
-        return [_without_evidence(each) for each in schema]
+        return [_without_counts(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    return {key: _without_evidence(each) for key, each in schema.items() if key != EVIDENCE}
+    return {key: _without_counts(each) for key, each in schema.items() if key != EVIDENCE}
 
 
 # ----------------------------------------------------------------------------------------------------------------------
