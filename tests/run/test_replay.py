@@ -242,9 +242,9 @@ def test_a_run_without_an_answer_and_a_dry_run_are_refused() -> None:
     with pytest.raises(UsageError, match="has no answer \\(it is unsolved\\)"):
         recording_of(made.store.find("last"))
     planned = agent(code("answer = order('lamp', 1)"), tools=(order,))
-    planned.run("order", dry_run=True)
+    dry = planned.run("order", dry_run=True)
     with pytest.raises(UsageError, match="was a dry run"):
-        recording_of(planned.store.find("last"))
+        recording_of(planned.store.run(dry.run_id))
 
 
 def edited(path: Path, kind: str, edit: Any) -> None:
