@@ -8,6 +8,7 @@ declares none; a client whose schema an answer does not fit is told that the lis
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
@@ -17,6 +18,7 @@ import mcp_types as types
 
 from atc._records.packing import pack
 from atc.calls.contract import CallReply
+from atc.models.messages import bounded_tokens
 from atc.result import Effect
 from atc.schemas.protocol import JsonSchema, Protocol
 from atc.serve.mcp.client import Client, ClientId
@@ -53,6 +55,11 @@ def definition_of(name: str, protocol: Protocol, output: JsonSchema | None) -> t
         output_schema=output,
         annotations=None if reads is None else types.ToolAnnotations(read_only_hint=reads),
     )
+
+
+def tokens_of(tool: types.Tool) -> int:
+    """Of a tool's definition as JSON, with its schemas; an upper bound, three characters each."""
+    return bounded_tokens(json.dumps(tool.model_dump(by_alias=True, exclude_none=True), ensure_ascii=False))
 
 
 class SingleCalls:
