@@ -137,6 +137,8 @@ class SingleCalls:
             tool: that is called.
             heard: is given what an MCP server answered, as it came.
         """
+        if request.running is not None:
+            request.running.single = True
         approval = self._approves(request, new_run_id())
         redactor, timeout_s = self._gateway.redactor, self._gateway.settings.call_timeout_s
         token = HEARD.set(heard) if heard is not None else None
