@@ -57,14 +57,14 @@ Direct = Annotated[
     list[str] | None,
     typer.Option(
         "--direct",
-        metavar="NAME|auto",
-        help="List this tool itself beside run_program, for single calls; auto chooses small ones that only read. "
+        metavar="NAME",
+        help="List this tool itself beside run_program, for single calls; `auto` chooses small ones that only read. "
         "May be given several times.",
     ),
 ]
 DirectTokens = Annotated[
     int,
-    typer.Option("--direct-tokens", min=0, help="Most tokens of the definitions of the tools that auto chooses."),
+    typer.Option("--direct-tokens", min=0, help="Most tokens of the definitions of the tools that `auto` chooses."),
 ]
 StubTokens = Annotated[
     int,
