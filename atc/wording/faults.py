@@ -128,7 +128,8 @@ def _refused(f: Fault) -> str:
         FaultCase.REFUSED: "refused",
     }.get(f.case, "failed")
     idle = f"; the program uses nothing of what {f.tool} returns: leave this call out" if f.idle else ""
-    return f"{_called(f, 80)} {outcome}: {f.reason}{idle}"
+    given = f"; {f.raised.message}" if f.raised is not None else ""  # the error stands where a value should
+    return f"{_called(f, 80)} {outcome}: {f.reason}{idle}{given}"
 
 
 def _first_part(f: Fault) -> str:
