@@ -133,6 +133,12 @@ def test_an_error_that_is_taken_for_a_response_is_traced_to_its_call(traced: Tra
     assert traced(f"{SETTLED}answer = a['name'] if isinstance(b, ToolError) else 0") is None
 
 
+def test_a_fault_counts_the_calls_that_its_program_made(traced: Traced) -> None:
+    fault = traced(f"{ALL}answer = parallel(*[lambda i=i: details(city_id=i) for i in [*ids, 9]])")
+    assert fault is not None
+    assert (fault.tool, fault.calls_finished, fault.calls_made) == ("details", 4, 5)
+
+
 def test_an_answer_that_holds_an_error_is_traced_to_its_call(traced: Traced) -> None:
     fault = traced(f"{SETTLED}answer = [a, b]")
     assert fault is not None

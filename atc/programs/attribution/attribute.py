@@ -58,6 +58,7 @@ MAX_NAMED = 200
 _CONFLICTS = frozenset({409, "conflict"})
 _ALLOW_WARNINGS = 'approve it at a terminal or by a function, or set warnings="allow" (--set warnings=allow)'
 
+_RAISE_CALLS = "A run may make more calls with a higher max_calls (ATC_MAX_CALLS, --set max_calls=…)."
 _GIVE_A_TOOL = "Give the run a tool that does this, or ask for what its tools can do."
 
 
@@ -97,7 +98,11 @@ class Attribution:
     def fault(self) -> Fault | None:
         """Return the fault of this program; ``None`` when it gave an answer that rests on something."""
         found = self._found()
-        if found is None or self._tree is None or self._flow is None:
+        if found is None:
+            return None
+        finished = sum(call.succeeded for call in self.calls)
+        found = found.model_copy(update={"calls_made": len(self.calls), "calls_finished": finished})
+        if self._tree is None or self._flow is None:
             return found
         return found.model_copy(update={"inputs": line_inputs(found, self._tree, self._flow, self.calls)})
 
@@ -200,6 +205,7 @@ class Attribution:
             speaker="broker" if call.status == "refused" else "tool",
             reason=call.error or "",
             status=status,
+            hint=_RAISE_CALLS if kind == "limit" else "",
             raised=None if error.line or error.type == "ToolError" else error.raised,
             idle=idle,
             origins=tuple((name, origin.place) for name, origin in self._blamed(call)),
