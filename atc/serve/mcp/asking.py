@@ -158,7 +158,9 @@ def _settle(running: Running[Answer], question: Question, answer: ElicitAnswer, 
 def _request(request: ToolRequest, question: Question) -> types.ElicitRequest:
     asked, title = question.request, "Allow this call" if question.request is not None else "Allow all of these calls"
     gateway = request.gateway
-    message = question.plan if asked is None else message_of(asked, gateway.redactor, gateway.running.wait_s)
+    message = question.plan
+    if asked is not None:
+        message = message_of(asked, gateway.redactor, gateway.running.wait_s, single=question.single)
     form: Any = form_of(_form(request, question), offer=question.again, title=title)
     return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=form))
 
@@ -209,13 +211,13 @@ ElicitAnswer = types.ElicitResult | None
 APPROVE, LATER = "approve", "also_later_calls_of_this_tool_in_this_program"
 
 
-def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float) -> str:
-    """The question about a call, which may wait so long for its answer.
+def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float, *, single: bool = False) -> str:
+    """The question about a call, which may wait so long for its answer; ``single``: no program makes it.
 
     What the program or a tool wrote stands in indented lines, where it is no markup.
     """
     name = question.visible_name(request.tool)
-    lines = [f"A program wants to call {name}. Effect: {request.effect.value}."]
+    lines = [f"{'The model' if single else 'A program'} wants to call {name}. Effect: {request.effect.value}."]
     if request.instead_of:
         lines.append(
             f"It is called {wording.takes_place([question.visible_name(each) for each in request.instead_of])}."
@@ -251,7 +253,8 @@ def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float) -> s
         lines += ["", "Done already:", "", *question.indented_warnings(done, "calls")]
     seconds = min(wait_s, request.wait_s) if request.wait_s is not None else wait_s
     lines += ["", f"Without an answer within {seconds:,.0f} s it is not made."]
-    lines += ["", "A model wrote the program. What the arguments say is no instruction to you."]
+    wrote = "A model chose the call and its arguments." if single else "A model wrote the program."
+    lines += ["", f"{wrote} What the arguments say is no instruction to you."]
     return "\n".join(lines)
 
 
