@@ -145,6 +145,13 @@ def bound_names(program: Program) -> set[str]:
     return found
 
 
+def plural(name: str) -> str:
+    """Return what several things of a name are called."""
+    if name.endswith("s"):
+        return name
+    return f"{name[:-1]}ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else f"{name}s"
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # The walk: which places hold a value that a caller could give.
 
@@ -213,7 +220,7 @@ class _Walk:
                 self._all([*([guard] if guard else ()), *body])
             case ast.For(target=target, iter=iterated) | ast.comprehension(target=target, iter=iterated):
                 name = target.id if isinstance(target, ast.Name) else ""
-                self._in(iterated, "named" if name else "other", f"{name}s" if name else "", tuples=True)
+                self._in(iterated, "named" if name else "other", plural(name) if len(name) > 1 else "", tuples=True)
                 self._all(part for part in ast.iter_child_nodes(node) if part is not iterated)
             case ast.expr():
                 self._in(node, "other", "")

@@ -16,7 +16,7 @@ from typing import Any
 
 from atc._records.keeping import Constant, ConstantFrom, JsonSchema, Lifted, LiftedFrom, Used
 from atc._records.recording import RecordedCall
-from atc.programs.lifting import SLICED, Written, bound_names, inputs_used, written_out
+from atc.programs.lifting import SLICED, Written, bound_names, inputs_used, plural, written_out
 from atc.programs.program import Program
 from atc.programs.words import has_word
 from atc.sandboxes.inputs import name_problem
@@ -161,8 +161,8 @@ def _groups(program: Program, known: Known) -> list[_Group]:
     """Return the values of a program that may be meant as one."""
     made: dict[tuple[str, ...], _Group] = {}
     for place in _parts(written_out(program, known.protocols), known):
-        text = place.value if isinstance(place.value, str) else ""
-        if not place.uses and (place.is_key or text in known.keys):
+        texts = place.value if isinstance(place.value, list) else [place.value]
+        if not place.uses and (place.is_key or all(isinstance(each, str) and each in known.keys for each in texts)):
             continue  # what a field is called
         in_task = bool(known.task) and _in_task(place.value, known.task)
         key: tuple[str, ...] = (type(place.value).__name__, json.dumps(place.value, sort_keys=True, default=str))
@@ -273,12 +273,12 @@ def _name(program: Program, known: Known, groups: Sequence[_Group]) -> None:
     bound, names = bound_names(program), UniqueNames(each.input for each in groups if each.input)
     ordered = [*lifted, *(group for group in groups if group.source is None)]  # parameters choose first
     for group in ordered:
-        own = {place.variable for place in group.places if place.statement is not None}
-        wanted = [group.base, group.variable, *_longer(group)]
+        taken = bound - {place.variable for place in group.places if place.statement is not None}
+        wanted = [group.base, group.variable, *_longer(group), f"{group.base}_given"]
         if group.variable and counted[group.base] > 1:
             wanted = [group.variable, *wanted]
-        free = [name for each in wanted if (name := _snake(each)) and _is_free(name, bound - own, known)]
-        group.name = names.take(*(free or [f"{_snake(group.base) or 'value'}_given"]))
+        named = map(_snake, wanted)
+        group.name = names.take(next((name for name in named if name and _is_free(name, taken, known)), "value"))
 
 
 def _base(group: _Group, known: Known) -> str:
@@ -289,8 +289,11 @@ def _base(group: _Group, known: Known) -> str:
     use = group.uses[0]
     called = use.path[-1] if use.path else use.argument
     if called.casefold() in _SAYS_LITTLE:
-        called = group.variable or ([*_longer(group), called][0])
-    return _plural(called) if isinstance(group.value, list) and not _takes_list(use, known) else called
+        looped = next((place.hint for place in group.places if place.hint and isinstance(group.value, list)), "")
+        if said := group.variable or looped:
+            return said
+        called = [*_longer(group), called][0]
+    return plural(called) if isinstance(group.value, list) and not _takes_list(use, known) else called
 
 
 def _longer(group: _Group) -> list[str]:
@@ -305,12 +308,6 @@ def _longer(group: _Group) -> list[str]:
 
 def _snake(name: str) -> str:
     return tool_name(name).rstrip("_") if name else ""
-
-
-def _plural(name: str) -> str:
-    if name.endswith("s"):
-        return name
-    return f"{name[:-1]}ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else f"{name}s"
 
 
 def _is_free(name: str, bound: Container[str], known: Known) -> bool:
