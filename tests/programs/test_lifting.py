@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from atc._records.recording import RecordedCall
+from atc.programs import lifting
+from atc.programs import tool_parameters as parameters
 from atc.programs.lifting import with_variables, written_out
 from atc.programs.program import Program
 from atc.programs.tool_parameters import Known, ToolParameters, name_problems, tool_parameters
@@ -287,7 +289,10 @@ def test_a_program_that_cannot_be_followed_is_read_where_values_stand() -> None:
     assert lifted("Lyon", source) == {"city": "Lyon"}
 
 
-def test_of_a_long_program_so_much_is_looked_at() -> None:
-    source = "answer = []\n" + "answer.append(get_weather(city='Lyon', days=3))\n" * 300
-    assert len(written_out(Program(source), TOOLS)) == 500
-    assert lifted("Lyon for 3 days", source) == {"city": "Lyon", "days": 3}
+def test_every_place_of_a_value_counts_or_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "answer = []\n" + "answer.append(get_weather(city='Lyon'))\n" * 100
+    assert "'Lyon'" not in program("Lyon", source)
+    monkeypatch.setattr(lifting, "MAX_LITERALS", 99)
+    monkeypatch.setattr(parameters, "MAX_LITERALS", 99)
+    assert proposed("Lyon", source).too_many
+    assert len(written_out(Program(source), TOOLS)) == 100
