@@ -358,7 +358,9 @@ def kept_text(kept: KeptFile) -> str:
     )
     try:
         header = header_of(kept) | {"sha256": seal_of(kept)}
-        written = yaml.dump(header, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+        written = yaml.dump(
+            header, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None
+        )
     except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
         raise ToolImportError(f"{kept.name}{SUFFIX} cannot be written: {error}") from None
     text = f"{FENCE}\n{written}{FENCE}\n{kept.program}"

@@ -230,7 +230,7 @@ def test_a_file_is_shown_before_it_is_trusted(folder: Path) -> None:
         "  | store = 'postgresql://me:[secret]@far.example/runs'\n  | api_key = '[secret]'\n"
         "  | runs_dir = 'a\\x1b[2J\\nb'\n[y/N]: \n"
     )
-    assert atc("trust", "--list").stdout == "no settings file is trusted\n"
+    assert atc("trust", "--list").stdout == "no file is trusted\n"
     assert atc("trust", str(folder), stdin="y\n").exit_code == 0
     assert atc("trust").stdout == f"{folder}/atc.toml is trusted as it is now\n"
     assert json.loads(atc("trust", "--list", "--json").stdout) == [{"path": f"{folder}/atc.toml", "state": "trusted"}]
