@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from atc._records.events import Emit, ProgramStarted
 from atc._records.origins import CallOrigins, OriginKind, Origins
 from atc._records.outcome import Outcome
+from atc._records.packing import pack
 from atc._records.records import Feed, Misfit
 from atc.calls.argument_repairs import Complaint, bounded_key_aliases, read_key_aliases
 from atc.calls.broker import Broker
@@ -45,6 +46,7 @@ from atc.run.asking import ask, task_message, type_note
 from atc.run.kept_programs import KeptPrograms
 from atc.run.look import Look
 from atc.run.preamble import Preamble
+from atc.run.recording import recorded_tools
 from atc.run.recover import Recovery
 from atc.run.resources import Resources
 from atc.run.tools_before import tools_before
@@ -404,13 +406,19 @@ class Run:
             started["untrusted"] = untrusted
         if linked is not None and (texts := self.kept.first_called(linked)):
             started["kept"] = texts
+        tools = {name: tool for name, tool in self.tools.items() if tool.kept is None}
+        if linked is not None:
+            tools |= {name: broker.tools[name] for name in linked.inner if name in broker.tools}
+        if named := await asyncio.to_thread(recorded_tools, text, tools, broker.source_of):
+            started["tools"] = named
+        if linked is not None:
+            started["linked"] = {"source": text, "hoisted": linked.hoisted}
         self.emit("program_started", started)
         limits = limits_from(self.settings)
         start = broker.journal.start_of(text)
-        tools = {name: tool for name, tool in self.tools.items() if tool.kept is None}
         job = Job(
             text,
-            signatures(tools if linked is None else {**linked.inner, **tools}),
+            signatures(tools),
             limits,
             self.inputs,
             broker.clock,
@@ -430,7 +438,9 @@ class Run:
         printed = {"stdout": outcome.stdout[-MAX_OUTPUT:], "stderr": outcome.stderr[-MAX_OUTPUT:]}
         measured = {"isolation": self.isolation, "host_s": round(outcome.host_s, 6)}
         seen = self.look.values if self.look is not None else None
-        looked = {"looked": list(seen)} if seen is not None else {}
+        looked: dict[str, Any] = {"looked": list(seen)} if seen is not None else {}
+        if pages := self._pages.read():
+            looked["all_pages"] = broker.redactor.value(pack(pages))
         self.emit("program_ended", {"attempt": attempt, **ended, **printed, **measured, **looked})
         if held_back(self.last_calls) is not None:
             raise WritesPlanned(program, outcome)
@@ -589,7 +599,7 @@ class Run:
         tools = {name: tool.protocol for name, tool in self.tools.items()}
         if (linked := self.kept.linked(source)) is not None:
             source, hoisted = linked.source, linked.hoisted
-            inner = {name: tool.protocol for name, tool in linked.inner.items()}
+            inner = {name: self.broker.tools.get(name, tool).protocol for name, tool in linked.inner.items()}
             tools = {name: each for name, each in {**inner, **tools}.items() if name not in linked.kept}
         else:
             hoisted = 0

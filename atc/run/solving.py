@@ -14,6 +14,7 @@ from atc._records.outcome import Outcome
 from atc._records.packing import pack
 from atc._records.records import WARNINGS, DryRun, FaultCase, Observed, Place, PlannedCall, Stop
 from atc.calls.attempt import masked_flow
+from atc.calls.json_values import canonical
 from atc.calls.sending import NOT_MADE, held_back
 from atc.errors import (
     BudgetExceeded,
@@ -122,6 +123,7 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
             tool=call.tool,
             effect=call.effect.value,
             line=call.line,
+            within=call.within,
             arguments=call.arguments,
             unknown=feeds.expressions(call),
             feeds=feeds.of(call),
@@ -296,6 +298,8 @@ def end(run: Run, result: Result, **more: bool) -> None:
         answered: Answered = {"value": pack(result.json_value), "answer": result.answer}
         if any(each.case in WARNINGS for each in result.remarks):
             answered["unresolved"] = True
+        if run.answer_type is not None and canonical(run.last_answer) != canonical(result.json_value):
+            answered["program_value"] = pack(run.last_answer)
         run.emit("answered", answered)
     run.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions", "sketch"}) | more)
 

@@ -30,7 +30,7 @@ def fault(failed: Fault) -> str:
     """Say a fault in one sentence, which begins with the line."""
     if failed.case is FaultCase.FINDINGS and failed.finding is not None:
         return finding(failed.finding)
-    text = _fault(failed) or failed.kind
+    text = _placed(failed)
     return (f"line {failed.line}: {text}" if failed.line else text)[:MAX_MESSAGE]
 
 
@@ -38,7 +38,19 @@ def fault_alone(failed: Fault) -> str:
     """Say a fault without its line, which means nothing to another program."""
     if failed.case is FaultCase.FINDINGS and failed.finding is not None:
         return finding_alone(failed.finding)
-    return (_fault(failed) or failed.kind)[:MAX_MESSAGE]
+    return _placed(failed)[:MAX_MESSAGE]
+
+
+def _placed(failed: Fault) -> str:
+    """Say a fault, and the kept program in which it happened."""
+    text = _fault(failed) or failed.kind
+    if not failed.within:
+        return text
+    if failed.tool == failed.within:
+        where = f" in its line {failed.kept_line}" if failed.kept_line else ""
+        return f"{failed.within}, a kept program, failed{where}: {text}"
+    where = f", in its line {failed.kept_line}" if failed.kept_line else ""
+    return f"within {failed.within}{where}: {text}"
 
 
 def evidence(failed: Fault) -> str:
@@ -52,6 +64,13 @@ def beside(failed: Fault) -> list[str]:
     came = "; ".join(f"argument {name} came from {expression(place)}" for name, place in failed.origins)
     offered = f"{', '.join(failed.offered)}, which it asked for, can be called now" if failed.offered else ""
     return [text for text in (came, offered) if text]
+
+
+def finished(done: int, made: int) -> str:
+    """Say how many of the calls of a program that failed succeeded; empty unless some did, and some did not."""
+    if not 0 < done < made:
+        return ""
+    return f"{done:,} of the program's {made:,} calls are in the journal: the next program gets their answers there"
 
 
 def names_answer(f: Fault) -> bool:
@@ -128,7 +147,8 @@ def _refused(f: Fault) -> str:
         FaultCase.REFUSED: "refused",
     }.get(f.case, "failed")
     idle = f"; the program uses nothing of what {f.tool} returns: leave this call out" if f.idle else ""
-    return f"{_called(f, 80)} {outcome}: {f.reason}{idle}"
+    given = f"; {f.raised.message}" if f.raised is not None else ""  # the error stands where a value should
+    return f"{_called(f, 80)} {outcome}: {f.reason}{idle}{given}"
 
 
 def _first_part(f: Fault) -> str:

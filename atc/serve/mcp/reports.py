@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from atc import wording
 from atc._host.invisible import JOINERS, legible
 from atc._host.redaction import Redactor
 from atc._records.records import DryRun, FaultCase, PendingCall
@@ -59,7 +60,8 @@ class _Record(BaseModel):
 class CallReport(_Record):
     """Calls of one line of the program that ended alike.
 
-    ``replayed``: answered from the journal. ``note``: what was repaired in their arguments.
+    ``replayed``: answered from the journal. ``note``: what was repaired in their arguments. ``within``: the kept
+    program that made them; they have no line then.
     """
 
     tool: str
@@ -68,6 +70,7 @@ class CallReport(_Record):
     times: int = 1
     error: str = ""
     note: str = ""
+    within: str = ""
 
 
 class FindingReport(_Record):
@@ -86,7 +89,8 @@ class FindingReport(_Record):
 
 
 class FaultReport(_Record):
-    """Why the program gave no answer: the tool at fault, if one is, the line, and what the tool really answered."""
+    """Why the program gave no answer: the tool at fault, if one is, the line, what the tool really answered, and how
+    many calls of the program are in the journal, where some failed."""
 
     kind: str
     line: int = 0
@@ -94,6 +98,7 @@ class FaultReport(_Record):
     tool: str = ""
     message: str
     answered: str = ""
+    finished: str = ""
 
 
 class PlanReport(_Record):
@@ -114,6 +119,7 @@ class PendingReport(_Record):
             check warned about.
         changed: what was read anew and is not as it was, so that an earlier yes does not hold.
         until: when it is too late for a yes, in UTC.
+        within: the kept program that makes it; it has no line then.
     """
 
     call: int
@@ -125,12 +131,14 @@ class PendingReport(_Record):
     warnings: list[str] = Field(default_factory=list)
     changed: list[str] = Field(default_factory=list)
     until: str = ""
+    within: str = ""
 
 
 class ProgramReport(_Record):
     """How a program went.
 
     Attributes:
+        cut: the answer is not here whole, how much there is of it, and where. It stands first.
         status: as :class:`atc.result.Result` has it; ``rejected``: the check kept it from running.
         run: to be given with a revision.
         value: of ``answer``, where it is small. Bytes in it stand as links. Also of a run that is ``partial``.
@@ -149,6 +157,7 @@ class ProgramReport(_Record):
         rewrites: changes that were made to the program before it ran.
     """
 
+    cut: str = ""
     status: Status
     run: str
     advice: str = ""
@@ -232,7 +241,8 @@ def _calls(calls: Iterable[Call]) -> Iterable[CallReport]:
         note = "; ".join(call.notes)
         return CallReport(
             tool=call.tool,
-            line=call.line,
+            line=0 if call.within else call.line,
+            within=call.within,
             status=call.status,
             error=cut(call.error or "", MAX_TEXT),
             note=cut(note, MAX_TEXT),
@@ -264,6 +274,7 @@ def _fault(fault: Fault, calls: tuple[Call, ...], redactor: Redactor) -> FaultRe
         tool=fault.tool or "",
         message=cut(redactor.text(fault.message), 2 * MAX_TEXT),
         answered=cut(redactor.text(seen), MAX_TEXT),
+        finished=wording.finished(fault.calls_finished, fault.calls_made),
     )
 
 
@@ -296,7 +307,8 @@ def _pending(calls: Iterable[PendingCall], redactor: Redactor) -> Iterable[Pendi
         yield PendingReport(
             call=call.index,
             tool=call.tool,
-            line=call.line,
+            line=0 if call.within else call.line,
+            within=call.within,
             arguments=arguments,
             cut=is_cut,
             feeds=[cut(redactor.text(text), MAX_TEXT) for text in came[:MAX_FEW]],
