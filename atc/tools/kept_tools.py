@@ -130,7 +130,7 @@ class _Binder:
         if (tool := self._taken.get(name)) is None:
             return ""
         label = tool.protocol.source.label
-        of = f" of {visible(label)[:80]!r}" if label else ""
+        of = f" of '{visible(label)[:80]}'" if label else ""
         return f"the tool {tool.name!r}{of} has this name: keep the run again with another one"
 
 

@@ -46,7 +46,8 @@ VALUES = {
     "sandbox_preload": '["evil"]', "sandbox_token": '"the-token"',
     "approval_url": '"https://stranger.example/yes"', "approval_secret": '"a-secret-of-a-stranger"',
     "approver_key": '"atc-approver-private-of-a-stranger"',
-    "store": '"postgresql://stranger.example/runs"', "runs_dir": '"runs"', "tool_index": '"index"',
+    "store": '"postgresql://stranger.example/runs"', "runs_dir": '"runs"',
+    "kept_dir": '"kept"', "tool_index": '"index"',
     "approve": '"always"', "warnings": '"allow"', "check": "false", "keep_runs": "false", "max_revisions": "999",
     "max_tokens": "99999", "budget_tokens": "1000000000", "max_calls": "99999",
 }  # fmt: skip

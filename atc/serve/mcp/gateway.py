@@ -42,6 +42,8 @@ from atc.traces.stores import open_store
 from atc.traces.stores.base import new_run_id
 from atc.wording import left_out
 
+DIRECT_TOKENS = 600
+"""Tokens that the definitions of tools may take together which ``--direct auto`` chooses, if nobody says otherwise."""
 STUB_TOKENS = 450
 """Tokens that the stubs of all tools may take in the description of ``run_program``, if nobody says otherwise."""
 
@@ -74,11 +76,15 @@ class Options:
         stub_tokens: of stubs in the description of ``run_program``; where all tools do not fit, they are searched.
         large: characters of JSON above which a value is kept, and a client gets a preview and a link.
         extras: names of tools that are offered beside the usual ones (:mod:`.extras`).
+        direct: names of tools that are listed themselves, or ``auto`` (:mod:`.direct`).
+        direct_tokens: of the definitions of those that ``auto`` chooses.
     """
 
     stub_tokens: int = STUB_TOKENS
     large: int = LARGE
     extras: Collection[str] = ()
+    direct: Sequence[str] = ()
+    direct_tokens: int = DIRECT_TOKENS
 
 
 # -- the gateway -------------------------------------------------------------------------------------------------------
