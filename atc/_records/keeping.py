@@ -19,13 +19,10 @@ LiftedFrom = Literal["task", "input", "user"]
 ConstantFrom = Literal["program", "response", "literal"]
 """Where a constant that stays came from: the program's own text; a value that a call of the run had returned; of a
 program that somebody else gave, an argument of a call, which may be meant as one."""
-DoubtKind = Literal["remarks", "strangers", "strange", "value"]
+DoubtKind = Literal["remarks", "strangers", "strange"]
 """Why a program is kept only after a yes that shows it: its run ended with a warning; its author, or what it was given,
-had seen text of strangers; others may have written its record; the run's own answer is not what the replay gave."""
-UnfitKind = Literal[
-    "not_answered", "no_program", "dry_run", "undone", "plan", "undo", "syntax", "construct", "credential", "asks",
-    "no_tool", "check", "replay", "name", "calls", "kept",
-]  # fmt: skip
+had seen text of strangers; others may have written its record."""
+UnfitKind = Literal["construct", "credential", "asks", "no_tool", "check", "replay", "name", "schema"]
 """What keeps a run from being kept; :mod:`atc.wording.keeping` says each."""
 
 

@@ -25,9 +25,7 @@ from atc.schemas.names import UniqueNames, tool_name
 from atc.schemas.protocol import Protocol, parameters_of
 from atc.schemas.validate import both, problems, resolve, types_of
 
-_SAYS_LITTLE = frozenset(
-    {"name", "id", "code", "key", "value", "text", "data", "input", "item", "q", "query", "type", "number"}
-)
+_SAYS_LITTLE = frozenset({"name", "id", "code", "key", "value", "type", "number"})
 """Names of arguments that tell little by themselves: a variable of the program says more, or what its tool is about."""
 _LEFT_OUT = ("default", "example", "examples", "deprecated", "title")
 _MAX_EXAMPLE = 2_000
