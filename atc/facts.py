@@ -147,6 +147,7 @@ class Fault(_Worded):
         offered: tools that the program asked for, and that the next one can call.
         substitutes: if ``tool`` broke and is banned for this run: tools that give the same, for the next program.
         difference: how the call is not the one that the plan has there, which is applied.
+        calls_made: how many calls the program made. ``calls_finished``: those that succeeded, and are in the journal.
         message: what is wrong in one sentence. ``evidence``: what the tool really answered there, or where the
             arguments came from that it refused; short text.
     """
@@ -180,6 +181,8 @@ class Fault(_Worded):
     offered: tuple[str, ...] = ()
     substitutes: tuple[Replacement, ...] = ()
     difference: PlanDifference | None = None
+    calls_made: int = 0
+    calls_finished: int = 0
 
     @computed_field  # type: ignore[prop-decorator]
     @property

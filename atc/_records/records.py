@@ -401,6 +401,11 @@ def is_none(value: object) -> bool:
     return value is None
 
 
+def is_empty(value: object) -> bool:
+    """Return whether a field of text or a list says nothing, for the same purpose."""
+    return not value
+
+
 FeedKind = Literal["response", "derived", "same", "planned", "input", "task", "program"]
 
 

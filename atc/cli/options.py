@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic_settings import EnvSettingsSource
+from rich.text import Text
 from typer.models import OptionInfo
 
 from atc import wording
 from atc._host.trust import RETIRED, SECRET
-from atc.cli.console import err
+from atc.cli.console import clean, err
 from atc.errors import AtcError, UsageError
+from atc.run.resources import with_fitting
 from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.tools.sources import FORMS, is_openapi, mcp_source, open_tools
 from atc.tools.tool import Toolset
@@ -388,14 +390,16 @@ def opened(
     openapi: Sequence[str] | None = None,
     undeclared: bool = False,
 ) -> Toolset:
-    """The tools that a command line names.
+    """The tools that a command line names. Kept programs that cannot be among them are told of.
 
     Raises:
         UsageError: as :func:`atc.tools.sources.open_tools`, :meth:`Toolset.documented` and :meth:`Toolset.select`; or
             an option is not known.
     """
     given = _of_openapi(only, undeclared or bool(documents), openapi)
-    tools = open_tools(sources, **given)
+    tools = with_fitting(open_tools(sources, **given))
+    for each in tools.left_out:
+        err.print(Text(clean(f"note: {wording.left_out(each.name, each.reason)}"), style="yellow"))
     tools = tools.documented(documents) if documents else tools
     return _selected(tools, sources, only, given) if only else tools
 

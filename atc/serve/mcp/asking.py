@@ -143,6 +143,9 @@ async def _elicit(request: ToolRequest, running: Running[Answer], question: Ques
 
 def _settle(running: Running[Answer], question: Question, answer: ElicitAnswer, request: ToolRequest) -> None:
     verdict, later = verdict_of(answer, _form(request, question), offered=question.again)
+    if isinstance(verdict, Refusal) and running.may_wait and answer is not None and answer.action == "cancel":
+        running.lapse(question, verdict.reason)  # nobody chose: a client without a user closes each form by itself
+        return
     asked = question.request
     if asked is not None and verdict is True and later:
         running.allow_later_calls(asked)
@@ -284,9 +287,9 @@ def verdict_of(answer: ElicitAnswer, form: AskForm, *, offered: bool) -> tuple[V
     if answer is None:
         return Refusal(f"{_JUNK}: it is no answer to the form"), False
     if answer.action == "decline":
-        return Refusal("the user declined this call", by_user=True), False
+        return Refusal("the question about this call was declined in the client", by_user=True), False
     if answer.action == "cancel":
-        return Refusal("the user closed the question about this call without an answer", by_user=True), False
+        return Refusal("the question about this call was closed in the client, without an answer", by_user=True), False
     content = answer.content or {}
     if strange := sorted(set(content) - {APPROVE, LATER} | ({LATER} & set(content) if not offered else set())):
         return Refusal(f"{_JUNK}: it has {len(strange)} fields that the form has not"), False
