@@ -29,6 +29,7 @@ from atc.serve.mcp.server import Face, footprint
 from atc.settings import Settings
 from tests.support.cli import atc
 from tests.support.inline import Inline
+from tests.support.kept import kept
 from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, run
 from tests.support.mcp_http import ANN, BOB, calling, locked
 from tests.support.tools import NUMBER, make_tool
@@ -56,11 +57,17 @@ def known(name: str, value: Any) -> Tool:
 
 @asynccontextmanager
 async def served(
-    folder: Path, *tools: Tool, direct: tuple[str, ...] = ("auto",), rules: Permissions | None = None, **options: Any
+    folder: Path,
+    *tools: Tool,
+    direct: tuple[str, ...] = ("auto",),
+    rules: Permissions | None = None,
+    jail: bool = False,
+    **options: Any,
 ) -> AsyncIterator[Face]:
     settings = Settings.load(catalogue=folder / "catalogue", runs_dir=folder / "runs")
     gateway = Gateway(Toolset(tools), settings, permissions=rules, options=Options(direct=direct, **options))
-    gateway.sandbox = Inline()
+    if not jail:
+        gateway.sandbox = Inline()
     face = Face(gateway)
     try:
         yield face
@@ -268,6 +275,37 @@ def test_many_calls_at_once_wait_for_their_turn(tmp_path: Path) -> None:
 
     asyncio.run(main())
     assert most == AT_ONCE
+
+
+@both_eras
+def test_a_kept_program_is_called_directly_and_each_of_its_calls_is_asked_about(tmp_path: Path, mode: str) -> None:
+    book, rules = Book(), tmp_path / "rules.toml"
+    rules.write_text('[[rules]]\nallow = "note_down"\n')  # allows none of its calls
+    program = "append_line(text=text)\nanswer = {'noted': text}"
+    tool = kept("note_down", program, book.tool, parameters={"text": TEXT})
+    user = User([ACCEPT, DECLINE])
+
+    async def main() -> None:
+        allowed = Permissions.load(rules)
+        opened = served(tmp_path, book.tool, tool, direct=("note_down", "auto"), rules=allowed, jail=True)
+        async with opened as face, client_of(face, mode, user) as client:
+            assert await names(client) == ["run_program", "note_down"]
+            made = await client.call_tool("note_down", {"text": "one"})
+            assert json.loads(text_of(made)) == {"noted": "one"}
+            refused = await client.call_tool("note_down", {"text": "two"})
+            assert refused.is_error
+            report = json.loads(text_of(refused))
+            assert report["status"] == "denied"
+            assert report["run"]
+            wrong = await client.call_tool("note_down", {"txt": "one"})
+            assert wrong.is_error
+            assert "did you mean 'text'" in text_of(wrong)
+
+    asyncio.run(main())
+    assert book.lines == ["one"]
+    assert [each.message.splitlines()[0] for each in user.seen] == [
+        "A program wants to call append_line. Effect: write.",
+    ] * 2
 
 
 # -- who sees what, and when -------------------------------------------------------------------------------------------

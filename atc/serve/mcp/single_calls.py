@@ -175,20 +175,26 @@ class SingleCalls:
             shown: what the client is shown of it; all of it when not given.
         """
         value = pack(value)
+        made, schema = await self.shaped(request, tool, made, value if shown is None else shown)
+        await self._learn(request, tool, value, schema, new=bool((made.meta or {}).get(LEFT_OUT)))
+        return made
+
+    async def shaped(
+        self, request: ToolRequest, tool: Tool, made: types.CallToolResult, shown: Any
+    ) -> tuple[types.CallToolResult, JsonSchema | None]:
+        """As :meth:`structured`, and nothing is learnt; with the schema that the client has."""
         has = self._schemas_of(request.client)
         if request.params.name not in has:  # it has asked for no list, or will ask now
             known = await self._shapes()
             has[request.params.name] = self._schema(tool, known.get(tool.name, tool.protocol))
         schema = has[request.params.name]
-        left_out: list[str] = []
         if schema is not None:
-            content, left_out = fitted(value if shown is None else shown, schema)
+            content, left_out = fitted(shown, schema)
             meta = {**(made.meta or {}), LEFT_OUT: left_out} if left_out else made.meta
             made = made.model_copy(update={"structured_content": content, "meta": meta})
         elif made.structured_content is not None and not isinstance(made.structured_content, dict):
-            made = made.model_copy(update={"structured_content": {"result": value}})
-        await self._learn(request, tool, value, schema, new=bool(left_out))
-        return made
+            made = made.model_copy(update={"structured_content": {"result": shown}})
+        return made, schema
 
     async def _learn(self, request: ToolRequest, tool: Tool, value: Any, schema: JsonSchema | None, new: bool) -> None:
         """Learn an answer. Where that changes the schema that the client has, the client is told so."""
