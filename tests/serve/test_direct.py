@@ -26,6 +26,7 @@ from atc.serve.mcp.direct_calls import AT_ONCE
 from atc.serve.mcp.gateway import Gateway, Options
 from atc.serve.mcp.own_tools import OWN_NAMES
 from atc.serve.mcp.server import Face, footprint
+from atc.serve.mcp.single_calls import definition_of
 from atc.settings import Settings
 from tests.support.cli import atc
 from tests.support.inline import Inline
@@ -144,6 +145,12 @@ def test_of_many_tools_none_is_chosen_by_its_size_alone() -> None:
     assert chosen(*tools).chosen == ()
     assert chosen(*tools, learnt=Learnt(calls={"get_7": Counts(2.0)})).chosen == ("get_7",)
     assert chosen(*tools[:FEW]).chosen
+
+
+def test_what_nobody_would_see_in_a_description_is_not_passed_on() -> None:
+    hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
+    tool = read("get_a", f"Get it.{hidden}")
+    assert definition_of("get_a", tool.protocol, None).description == "Get it."
 
 
 def test_names_come_first_and_none_is_one_of_the_servers_own() -> None:

@@ -57,15 +57,13 @@ class DirectTools:
         self._choice: Choice | None = None
         self._told = False
         self._carried: Handler = carried(self._called)
-        if gateway.tools and not (gateway.live is not None and gateway.live.coming):
+        if not (gateway.live is not None and gateway.live.coming):
             self._choose()
 
-    @property
-    def choice(self) -> Choice:
-        """Which tools are listed. It is made once there are tools, and stays."""
-        if self._choice is None and self._gateway.tools:
-            self._choose()
-        return self._choice or Choice()
+    async def prepare(self) -> None:
+        """Choose the tools, once there are some: the choice stays."""
+        if self._choice is None:
+            await asyncio.to_thread(self._choose)  # what runs taught is read from a disk
 
     @property
     def may_be_there(self) -> bool:
@@ -78,10 +76,13 @@ class DirectTools:
         if not self._gateway.options.direct:
             return {}
         seen = self._gateway.visible(client)
-        return {name: tool for name, tool in self.choice.tools(self._gateway.tools).items() if name in seen}
+        return {name: tool for name, tool in self._listed.tools(self._gateway.tools).items() if name in seen}
 
     async def definitions(self, client: Client) -> list[types.Tool]:
         """Those that a client may call now, as it sees them."""
+        await self.prepare()
+        if not self._gateway.options.direct:
+            return []
         return await self._calls.definitions(client, self.of(client).items())
 
     def tell(self) -> None:
@@ -94,16 +95,21 @@ class DirectTools:
     @property
     def notices(self) -> list[str]:
         """Lines about them for whoever runs the server."""
-        return [*self.choice.notices(self._gateway.tools)]
+        return [*self._listed.notices(self._gateway.tools)]
+
+    @property
+    def _listed(self) -> Choice:
+        return self._choice or Choice()
 
     async def aclose(self) -> None:
         """Let go of the servers."""
         await self._calls.aclose()
 
     def _choose(self) -> None:
-        options, catalogue = self._gateway.options, self._gateway.catalogue
-        if not options.direct:
+        options = self._gateway.options
+        if not options.direct or not self._gateway.tools:
             return
+        catalogue = self._gateway.catalogue
         self._choice = choice_of(catalogue.tools, catalogue.graph, options.direct, options.direct_tokens, self._own)
 
     async def called(self, request: ToolRequest) -> Answer:
@@ -129,7 +135,7 @@ class DirectTools:
             text = gateway.redactor.text(reply.error)[:MAX_ERROR]
             return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
         values = gateway.values(request.client)
-        shown = await asyncio.to_thread(values.shown, gateway.redactor.value(reply.value), name)
+        shown = await asyncio.to_thread(lambda: values.shown(gateway.redactor.value(reply.value), name))
         made, value = _answered(shown, values)
         return await self._calls.structured(request, tool, made, reply.value, value)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import mcp_types as types
 
+from atc._host.invisible import legible
 from atc._records.packing import pack
 from atc.calls.contract import CallReply
 from atc.models.messages import bounded_tokens
@@ -50,7 +51,7 @@ def definition_of(name: str, protocol: Protocol, output: JsonSchema | None) -> t
     reads = None if protocol.effect is Effect.UNKNOWN else protocol.effect is Effect.READ
     return types.Tool(
         name=name,
-        description=protocol.description or None,
+        description=legible(protocol.description) or None,
         input_schema=protocol.parameters,
         output_schema=output,
         annotations=None if reads is None else types.ToolAnnotations(read_only_hint=reads),
@@ -174,7 +175,7 @@ class SingleCalls:
             value: what the tool answered: it is learnt.
             shown: what the client is shown of it; all of it when not given.
         """
-        value = pack(value)
+        value = await asyncio.to_thread(pack, value)
         made, schema = await self.shaped(request, tool, made, value if shown is None else shown)
         await self._learn(request, tool, value, schema, new=bool((made.meta or {}).get(LEFT_OUT)))
         return made
