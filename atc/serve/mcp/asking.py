@@ -212,7 +212,8 @@ def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float) -> s
     What the program or a tool wrote stands in indented lines, where it is no markup.
     """
     name = question.visible_name(request.tool)
-    lines = [f"A program wants to call {name}. Effect: {request.effect.value}."]
+    within = f" within {question.visible_name(request.within)}" * bool(request.within)
+    lines = [f"A program wants to call {name}{within}. Effect: {request.effect.value}."]
     if request.instead_of:
         lines.append(
             f"It is called {wording.takes_place([question.visible_name(each) for each in request.instead_of])}."
