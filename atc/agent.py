@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +55,7 @@ from atc.traces.stores.base import DELETED_AT_ONCE, NoTrace, StoredRun, new_run_
 from atc.traces.telemetry.seam import open_telemetry
 
 if TYPE_CHECKING:
+    from atc._records.keeping import Proposal
     from atc.batch.book import TaskResult
     from atc.batch.limits import Limits
     from atc.batch.work import Executor
@@ -494,6 +495,79 @@ class Agent:
         from atc.run.apply import apply_plan  # most runs apply no plan
 
         return await apply_plan(self, await asyncio.to_thread(self.store.find, run_id), by=by, key=key)
+
+    def keep(
+        self,
+        run_id: str,
+        name: str,
+        *,
+        parameters: Mapping[str, str | Mapping[str, Any]] | None = None,
+        lift: Sequence[Any] = (),
+        constants: Collection[str] = (),
+        about: str = "",
+        into: str | Path | None = None,
+        confirm: bool | Callable[[Proposal], bool] = False,
+        replace: bool = False,
+    ) -> Tool:
+        """Keep the program of a run that answered as a tool, which :meth:`call` calls without a model.
+
+        Values of the task become parameters. The program is tried on the calls that were recorded: with the run's own
+        values it must give the run's answer again.
+
+        Args:
+            run_id: the run, or the beginning of its name; ``"last"``.
+            name: of the tool.
+            parameters: changes of those that are proposed, by their names: another name, or fields of its JSON Schema
+                (``description``, ``enum`` …; ``name``, too).
+            lift: values of the program, or names of constants, that become parameters as well.
+            constants: names of parameters that stay as they were in the run.
+            about: what the tool does, in one sentence; by default made of the task's words.
+            into: the folder of its file; by default that of the data folder. Elsewhere it needs `atc trust`.
+            confirm: is asked, with the proposal, where a yes is needed: for a value that came from a call, a run with a
+                warning, a program whose author had seen text of strangers. ``True`` is the yes.
+            replace: a kept program of that name is replaced.
+
+        Raises:
+            UsageError: there is no such run, its program cannot be a tool (the message says where and why), a yes is
+                needed and was not given, or a tool of that name is there.
+            EnvironmentProblem: not the isolation that was asked for, or the file cannot be written.
+        """
+        return wait_for(
+            self.akeep(
+                run_id,
+                name,
+                parameters=parameters,
+                lift=lift,
+                constants=constants,
+                about=about,
+                into=into,
+                confirm=confirm,
+                replace=replace,
+            )
+        )
+
+    async def akeep(
+        self,
+        run_id: str,
+        name: str,
+        *,
+        parameters: Mapping[str, str | Mapping[str, Any]] | None = None,
+        lift: Sequence[Any] = (),
+        constants: Collection[str] = (),
+        about: str = "",
+        into: str | Path | None = None,
+        confirm: bool | Callable[[Proposal], bool] = False,
+        replace: bool = False,
+    ) -> Tool:
+        """:meth:`keep` for asynchronous code."""
+        from atc.run.keeping import Edits, keep, propose  # most runs are not kept
+
+        stored = await asyncio.to_thread(self.store.find, run_id)
+        proposal = await propose(self, stored, name, Edits(parameters or {}, lift, constants, about))
+        kept, _ = await keep(
+            self, proposal, confirm=confirm, into=None if into is None else Path(into), replace=replace
+        )
+        return kept
 
     async def _go_on(
         self,

@@ -150,6 +150,7 @@ class Fault(_Worded):
         difference: how the call is not the one that the plan has there, which is applied.
         within: the kept program in which it happened. ``line`` is then the line that called it, and ``kept_line`` the
             one of the kept program's own text, 0 when unknown.
+        calls_made: how many calls the program made. ``calls_finished``: those that succeeded, and are in the journal.
         message: what is wrong in one sentence. ``evidence``: what the tool really answered there, or where the
             arguments came from that it refused; short text.
     """
@@ -185,6 +186,8 @@ class Fault(_Worded):
     difference: PlanDifference | None = None
     within: str = Field(default="", exclude_if=is_empty)
     kept_line: int = Field(default=0, exclude_if=is_empty)
+    calls_made: int = 0
+    calls_finished: int = 0
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -24,6 +24,7 @@ MAX_DEPTH = 100
 MAX_BITS = 1024  # of an integer: as much as the largest float
 _PLAIN_INT = 1 << 64
 MAX_ROWS = 1000  # of a frame
+MAX_ERROR = 100  # characters of what an error says that stands where a value should
 MAX_DRAWN = 200_000
 """Items that are drawn from the iterators of one value, in all: the host takes no more values in one message."""
 TAG = "$bytes"
@@ -93,6 +94,9 @@ def to_json(value: object, where: str, depth: int = 0, drawn: Iterator[int] | No
         return _object(members, where, depth, drawn)
     if _is_iterated(value):
         return [to_json(item, f"{where}[{n}]", depth + 1, drawn) for n, item in enumerate(_drawn(value, where, drawn))]
+    if isinstance(value, Exception):
+        what = f"{where} is an error ({type(value).__name__}: {str(value)[:MAX_ERROR]}) and no value"
+        raise TypeError(f"{what}: leave it out, or give its text") from value
     raise TypeError(f"{where} is a {type(value).__name__}, which has no JSON form: give numbers, text, lists or dicts")
 
 

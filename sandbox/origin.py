@@ -42,7 +42,10 @@ class Origins:
                 todo += [(item, (*path, index)) for index, item in enumerate(value) if type(item) in _CONTAINERS]
 
     def find(self, value: object) -> Place | None:
-        """Return where a list or dict stood in a response, if it did."""
+        """Return where a list or dict stood in a response, if it did; of a tool's error, the call that it is of."""
+        if type(value).__name__ == "ToolError" and isinstance(value, Exception):
+            number = _number(value)
+            return None if number is None else (number, ())
         return self._known.get(id(value)) if isinstance(value, (dict, list)) else None
 
 
@@ -85,10 +88,15 @@ def _failed_call(error: BaseException) -> int | None:
         if link is None:
             break
         if type(link).__name__ == "ToolError":
-            number = getattr(link, "_call", None)
-            return number if type(number) is int else None
+            return _number(link)
         link = link.__cause__ or link.__context__
     return None
+
+
+def _number(error: BaseException) -> int | None:
+    """Return the number of the call that a tool's error is of."""
+    number = getattr(error, "_call", None)
+    return number if type(number) is int and number else None
 
 
 def _text(error: BaseException) -> str:

@@ -138,6 +138,18 @@ def _text_parts(parts: tuple[Any, ...]) -> list[object] | None:
     return made
 
 
+def is_instance(value: object, classes: Any) -> bool:
+    """Say whether a value is of a class, as the built-in does; of a planned call's value only that it is no exception.
+
+    A plan is what happens if each of its calls succeeds, so ``parallel(…, settle=True)`` has values there.
+    """
+    if type(value) in (Unknown, UnknownText):
+        named = classes if type(classes) is tuple else (classes,)
+        if all(type(each) is type and issubclass(each, BaseException) for each in named):
+            return False
+    return isinstance(value, classes)
+
+
 class Texts(ast.NodeTransformer):
     """Lets :func:`text` make the f-strings of a program."""
 

@@ -301,10 +301,12 @@ def _form(tool: str, parameter: str, value: object) -> object:
         return None
 
 
-def parallel(*thunks):  # type: ignore[no-untyped-def]
+def parallel(*thunks, settle=False):  # type: ignore[no-untyped-def]
     """Run callables at once and return their results in order: ``parallel(lambda: a(x=1), lambda: b(y=2))``.
 
-    A single list of callables is accepted too. The first exception is raised after all have ended.
+    A single list of callables is accepted too. The first exception is raised after all have ended. With ``settle``, an
+    exception stands in the place of its result (``isinstance(result, ToolError)``); what is more than an ``Exception``
+    is raised all the same: it ends the program.
     """
     work = list(thunks[0]) if len(thunks) == 1 and not callable(thunks[0]) else list(thunks)
     results: list[object] = [None] * len(work)
@@ -347,8 +349,10 @@ def parallel(*thunks):  # type: ignore[no-untyped-def]
     for helper in helpers:
         if helper.ident is not None:
             helper.join()
-    if errors:
-        raise errors[min(errors)]
+    for number in sorted(errors):
+        if not settle or not isinstance(errors[number], Exception):
+            raise errors[number]
+        results[number] = errors[number]
     return results
 
 
@@ -397,6 +401,7 @@ def _execute(source: str, scope: dict[str, object], *, dry_run: bool = False, ho
     program: str | ast.Module = source
     if dry_run:
         program, scope[planned.TEXT] = planned.rewritten(source, PROGRAM), planned.text
+        scope.setdefault("isinstance", planned.is_instance)
     if hoisted:
         tree = ast.parse(source, PROGRAM) if isinstance(program, str) else program
         program, first = ast.Module(tree.body[:-hoisted], []), ast.Module(tree.body[-hoisted:], [])

@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Broker", "CallPolicy", "Stage", "check_schemas"]
 
+FEW_LEFT, FEW_PART = 20, 10
+"""Calls that are left of a run when one of its calls says so: so many, or one in ten of a run that may make fewer."""
+
 Stage = Callable[[Attempt], Awaitable[CallReply | None]]
 """One step of a call: a reply ends the call, ``None`` lets it go on, and a ToolError refuses or fails it."""
 
@@ -446,6 +449,9 @@ class Broker:
         if self.made >= self.policy.max_calls:
             raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
         self.made += 1
+        left = self.policy.max_calls - self.made
+        if left and left == min(FEW_LEFT, self.policy.max_calls // FEW_PART):
+            attempt.notes.append(wording.calls_left(left, self.policy.max_calls))
 
     async def _origins(self, attempt: Attempt) -> None:
         """Find out where the arguments come from, where a rule needs it, or text of strangers is in the run."""

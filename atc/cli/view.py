@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -48,6 +49,8 @@ _MARKS = {
     "planned": ("○", "yellow"),
     "pending": ("○", "yellow"),
 }
+MAX_ANSWER = 2_000
+"""Characters of a value that are shown beside its answer."""
 _NOT_MADE = {"replayed": "from the journal", "planned": "", "pending": ""}
 _REFUSALS = {"denied": "not approved", "warned": "not made unasked"}
 _PURPOSES = {
@@ -318,6 +321,8 @@ class RunView:
             self.line(f"  in: {fault['source_line']}", "dim")
         if fault["evidence"]:
             self.line(f"  {fault['evidence'][:400]}", "dim")
+        if some := wording.finished(fault.get("calls_finished", 0), fault.get("calls_made", 0)):
+            self.line(f"  {some}", "dim")
         if fault.get("traceback"):
             self.line(f"  traceback: {fault['traceback']}", "dim")
 
@@ -340,14 +345,19 @@ class RunView:
             self.line("── answer, with an unresolved warning ──", "yellow")
         else:
             self.line("── answer ──", "bold green")
-        value = _short(data["value"], 2000)
+        value = _short(data["value"], MAX_ANSWER)
         no_value = data["value"] is None and self._acted  # what it did is its answer, and stands with the calls
         if no_value and data["answer"] in ("", value):
             self.line(outcomes.NO_VALUE)
         elif data["answer"]:
             self.line(data["answer"])
         if data["answer"] != data["value"] and not no_value:
-            self.line(f"value: {value}")
+            self._show_value(data["value"])
+
+    def _show_value(self, value: Any) -> None:
+        text = _short(value, sys.maxsize)
+        size = f" (the first {MAX_ANSWER:,} of {len(text):,} characters; --json has all)" * (len(text) > MAX_ANSWER)
+        self.line(f"value{size}: {_short(value, MAX_ANSWER)}")
 
     def _on_run_ended(self, data: dict[str, Any]) -> None:
         self._wait_for(None)
@@ -373,7 +383,7 @@ class RunView:
             self.line(doubts.to_settle(data["run_id"]), "yellow")
         partial, caught = data.get("partial", False), [each["message"] for each in data.get("remarks", ())]
         if partial and data["status"] != "answered":  # else the answer was shown
-            self.line(f"value: {_short(data['value'], 2000)}")
+            self._show_value(data["value"])
         remarks = [(each["message"], each.get("case", "")) for each in data.get("remarks", ())]
         for message, case in remarks:
             if case not in WARNINGS:

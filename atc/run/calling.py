@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from atc.calls.json_values import to_json_value
+from atc.calls.permissions import agent_permissions
 from atc.errors import UsageError
 from atc.run.given_program import GivenRun, run_given
+from atc.run.kept_checks import misfit
+from atc.run.resources import catalogue_of
 from atc.sandboxes.inputs import name_problem
 from atc.schemas.protocol import Protocol, parameters_of
 from atc.schemas.validate import problems
+from atc.tools.kept_folders import WORD, read_places
+from atc.tools.kept_tools import with_kept
 from atc.traces.emitter import Listener
 
 if TYPE_CHECKING:
@@ -29,6 +35,7 @@ async def call_tool(
     dry_run: bool = False,
     listener: Listener | None = None,
     run_id: str = "",
+    tools_from: str | None = None,
 ) -> GivenRun:
     """Call a tool of an agent by a program of one line, whose inputs are the arguments.
 
@@ -40,6 +47,7 @@ async def call_tool(
         dry_run: calls with effects are planned, not made.
         listener: told of every event.
         run_id: of a new run; made here when not given.
+        tools_from: is noted in its trace: where the tools are.
 
     Returns:
         The run; the value of its result is what the tool returned.
@@ -48,16 +56,43 @@ async def call_tool(
         UsageError: there is no such tool, or an argument is missing, unknown, or not what the tool's schema says.
         EnvironmentProblem: not the isolation that was asked for.
     """
-    tool = agent.tools.get(name)
-    if tool is None:
-        near = get_close_matches(name, agent.tools, 3)
-        meant = f"did you mean {' or '.join(near)}?" if near else "`agent.tools` has the names of those that there are"
-        raise UsageError(f"there is no tool {name!r}: {meant}")
+    if name not in agent.tools:
+        agent = await asyncio.to_thread(_with_own_kept, agent, name)
+    tool = agent.tools[name]
     given = await asyncio.to_thread(checked_arguments, tool.protocol, arguments)  # they may be large
     source, inputs = program_of(name, given, agent.tools)
     return await run_given(
-        agent, source, author=author, inputs=inputs, dry_run=dry_run, listener=listener, run_id=run_id
+        agent,
+        source,
+        author=author,
+        inputs=inputs,
+        dry_run=dry_run,
+        listener=listener,
+        run_id=run_id,
+        tools_from=tools_from,
     )
+
+
+def _with_own_kept(agent: Agent, name: str) -> Agent:
+    """Return the same agent with a kept program of the data folder, which it does not offer, and with what it calls.
+
+    Raises:
+        UsageError: there is no such program, or it cannot be among these tools.
+    """
+    read = read_places([WORD], own=agent.settings.kept_dir)
+    tools, left = with_kept(agent.tools, [file for file in read.files if file.name not in agent.tools])
+    missed = {each.name: each.reason for each in (*read.left_out, *left)}
+    if name not in tools:
+        near = get_close_matches(name, tools, 3)
+        meant = f"did you mean {' or '.join(near)}?" if near else "`agent.tools` has the names of those that there are"
+        raise UsageError(missed.get(name, f"there is no tool {name!r}: {meant}"))
+    made = copy.copy(agent)
+    made.settings, held = agent_permissions.held_to(agent.permissions, agent.settings, tools.only(name))
+    if problem := misfit(tools[name], tools):
+        raise UsageError(problem)
+    made.catalogue = catalogue_of(held, None, None, made.settings)
+    made.tools = made.catalogue.tools
+    return made
 
 
 def checked_arguments(protocol: Protocol, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -349,6 +349,7 @@ class RevisionPrompt:
             "done": done_calls(self.calls, self.show, told),
             "calls_left": self.calls_left if self.calls_left <= FEW_CALLS else None,
             "may_look": self.may_look,
+            **_finished(fault),
         }
 
     def _inputs(self, fault: Fault | None) -> tuple[list[str], set[int]]:
@@ -382,6 +383,12 @@ class RevisionPrompt:
             where = call_shown(answered.invocation.tool, answered.invocation.arguments, MAX_ARGUMENT, self.show)
             found.append(fenced(f"{where}\n  {shown(answered.value, min(MAX_INPUT, left), self.show)}"))
         return found, told
+
+
+def _finished(fault: Fault | None) -> dict[str, int]:
+    """Return how many calls of a program succeeded, and how many it made, where some failed."""
+    finished, made = (0, 0) if fault is None else (fault.calls_finished, fault.calls_made)
+    return {"finished": finished if finished < made else 0, "made": made}
 
 
 def _problems(revision: Revision) -> list[str]:

@@ -78,3 +78,18 @@ def strongest(effects: Iterable[Effect]) -> Effect:
     """Return the effect of a program whose calls have these: a write, if one of them is; without any, a read."""
     found = set(effects)
     return next((each for each in (Effect.WRITE, Effect.UNKNOWN) if each in found), Effect.READ)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A kept program that is not among the tools that were asked for, and why.
+
+    Attributes:
+        name: of the program.
+        path: of its file.
+        reason: in words of ours; names of others in it are written so that nobody can hide anything in them.
+    """
+
+    name: str
+    path: str
+    reason: str

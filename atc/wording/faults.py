@@ -66,6 +66,13 @@ def beside(failed: Fault) -> list[str]:
     return [text for text in (came, offered) if text]
 
 
+def finished(done: int, made: int) -> str:
+    """Say how many of the calls of a program that failed succeeded; empty unless some did, and some did not."""
+    if not 0 < done < made:
+        return ""
+    return f"{done:,} of the program's {made:,} calls are in the journal: the next program gets their answers there"
+
+
 def names_answer(f: Fault) -> bool:
     """Say whether the fault's sentence itself says what the call was answered."""
     return f.case in (FaultCase.NO_ANSWER, FaultCase.NOTHING_FOUND) or (f.case is FaultCase.EMPTY and f.place is None)
@@ -140,7 +147,8 @@ def _refused(f: Fault) -> str:
         FaultCase.REFUSED: "refused",
     }.get(f.case, "failed")
     idle = f"; the program uses nothing of what {f.tool} returns: leave this call out" if f.idle else ""
-    return f"{_called(f, 80)} {outcome}: {f.reason}{idle}"
+    given = f"; {f.raised.message}" if f.raised is not None else ""  # the error stands where a value should
+    return f"{_called(f, 80)} {outcome}: {f.reason}{idle}{given}"
 
 
 def _first_part(f: Fault) -> str:

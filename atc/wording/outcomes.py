@@ -43,6 +43,17 @@ def outcome(status: str, made: str, result: str) -> str:
     return f"{made} {_OUTCOMES.get(status, f'{status}:')} {result}".rstrip(" :")
 
 
+def calls_left(left: int, most: int) -> str:
+    """Say that few calls of a run are left: ``20 of this run's 200 calls are left``."""
+    return f"{left:,} of this run's {most:,} calls {'is' if left == 1 else 'are'} left (max_calls)"
+
+
+def cut_answer(shown: int, size: int, uri: str) -> str:
+    """Say that a preview is not the answer, how much there is of it, and where the whole is: a model that reads on
+    would take what it sees for all."""
+    return f"`preview` is a part of the answer: {shown:,} characters stand for {size:,} bytes; the whole is at {uri}"
+
+
 def more_calls(count: int) -> str:
     """Say how many calls are not shown."""
     return f"- and {count:,} more"
@@ -135,6 +146,11 @@ def other_address(named: str, found: str) -> str:
     """Say that a document names another address than the one where it was found, and how to call the latter."""
     way = f"to call that one, pass base_url={found!r} (`atc run --openapi service_url={found}`)"
     return f"calls go to {named}, which the document names, and not to {found}, where it was read: {way}"
+
+
+def left_out(name: str, reason: str) -> str:
+    """Say that a kept program is not among the tools, and why."""
+    return f"the kept program {name} is not among the tools: {reason}"
 
 
 # ----------------------------------------------------------------------------------------------------------------------

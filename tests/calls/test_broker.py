@@ -164,6 +164,16 @@ def test_a_run_has_so_many_calls_and_replays_are_free() -> None:
     assert len(seen) == 3
 
 
+@pytest.mark.parametrize(("most", "few"), [(10, 1), (30, 3), (300, 20), (9, 0)])
+def test_one_call_says_that_few_are_left(most: int, few: int) -> None:
+    house = House(make_tool("look", lambda arguments: arguments["n"]), max_calls=most)
+    for n in range(most + 1):
+        house.call("look", n=n)
+    noted = [(call.index, call.notes) for call in house.broker.calls if call.notes]
+    assert [number for number, _ in noted] == [most - few] * (few > 0)
+    assert all(f"{few} of this run's {most} calls " in notes[0] for _, notes in noted)
+
+
 @pytest.mark.parametrize(("effect", "status"), [(READ, "failed"), (WRITE, "in_doubt"), (UNKNOWN, "in_doubt")])
 def test_a_call_takes_no_longer_than_it_may(effect: Effect, status: str) -> None:
     house = House(make_tool("slow", lambda _: asyncio.sleep(30), effect), call_timeout_s=0.05)

@@ -120,6 +120,32 @@ def test_a_text_that_a_program_takes_apart_wrongly_is_what_its_line_worked_with(
     assert [(each.name, each.place.path) for each in fault.inputs] == [("text", ("body",))] * told
 
 
+SETTLED = "a, b = parallel(lambda: details(city_id=1), lambda: details(city_id=9), settle=True)\n"
+
+
+@pytest.mark.parametrize(
+    "uses", ['answer = b["name"]', "answer = b.name", "answer = [each['name'] for each in (a, b)]"]
+)
+def test_an_error_that_is_taken_for_a_response_is_traced_to_its_call(traced: Traced, uses: str) -> None:
+    fault = traced(SETTLED + uses)
+    assert fault is not None
+    assert (fault.kind, fault.tool, fault.line, fault.reason) == ("tool", "details", 2, "no city has this identifier")
+    assert traced(f"{SETTLED}answer = a['name'] if isinstance(b, ToolError) else 0") is None
+
+
+def test_a_fault_counts_the_calls_that_its_program_made(traced: Traced) -> None:
+    fault = traced(f"{ALL}answer = parallel(*[lambda i=i: details(city_id=i) for i in [*ids, 9]])")
+    assert fault is not None
+    assert (fault.tool, fault.calls_finished, fault.calls_made) == ("details", 4, 5)
+
+
+def test_an_answer_that_holds_an_error_is_traced_to_its_call(traced: Traced) -> None:
+    fault = traced(f"{SETTLED}answer = [a, b]")
+    assert fault is not None
+    assert (fault.tool, fault.line, fault.reason) == ("details", 1, "no city has this identifier")
+    assert "answer[1] is an error" in fault.message
+
+
 CASES = [
     # a call that was refused or failed
     ('answer = details(city_id=9)', "arguments", "details", 1),

@@ -43,6 +43,19 @@ FORMS = {
     ),
     "gather of a variable": "import asyncio\nmade = [f(n=i) for i in range(3)]\nanswer = await asyncio.gather(*made)",
     "gather of what is computed": "import asyncio\nanswer = await asyncio.gather(f(n=abs(-1)), f(n=int('2')))",
+    "gather with errors": "import asyncio\nanswer = await asyncio.gather(f(n=1), f(n=2), return_exceptions=True)",
+    "gather of a list with errors": MAIN.format(
+        "rows = [{'n': 1}, {'n': 2}]\n"
+        "    return await asyncio.gather(*[f(n=row['n']) for row in rows], return_exceptions=True)"
+    ),
+    "gather of a variable with errors": (
+        "import asyncio\nmade = [f(n=i) for i in range(3)]\n"
+        "answer = await asyncio.gather(*made, return_exceptions=True)"
+    ),
+    "gather of what is appended with errors": (
+        "import asyncio\nmade = []\nfor i in range(3):\n    made.append(f(n=i * 2))\n"
+        "answer = await asyncio.gather(*made, return_exceptions=True)"
+    ),
     "gather beside sleep": MAIN.format("await asyncio.sleep(0)\n    return await asyncio.gather(f(n=1), f(n=2))"),
     "tools": "answer = tools.f(n=1)",
     "functions": "answer = [functions.f(n=i) for i in range(2)]",
@@ -107,7 +120,11 @@ def as_written(source: str) -> tuple[Any, list[int]]:
 def over_plain_functions(source: str) -> tuple[Any, list[int]]:
     calls: list[int] = []
     plain = scope(calls, waits=False)
-    names = {"f": plain["f"], "parallel": lambda *thunks: [thunk() for thunk in thunks], "__name__": "__main__"}
+
+    def parallel(*thunks: Callable[[], Any], settle: bool = False) -> list[Any]:
+        return [thunk() for thunk in thunks]
+
+    names = {"f": plain["f"], "parallel": parallel, "__name__": "__main__"}
     exec(source, names)  # noqa: S102 - the test's own programs
     return names["answer"], calls
 
@@ -138,6 +155,27 @@ def test_reads_are_gathered_in_parallel_and_writes_in_order() -> None:
     assert gathered(Effect.READ, own) == "answer = [f(n=1), f(n=2)]"
 
 
+@pytest.mark.parametrize("effect", Effect)
+def test_calls_that_are_gathered_with_errors_are_made_by_parallel_and_their_arguments_before(effect: Effect) -> None:
+    def gathered(source: str) -> str:
+        return in_plain_python(Program(source), protocols(effect))[0].source
+
+    form = "answer = await asyncio.gather({}, return_exceptions=True)"
+    made = "answer = parallel({}, settle=True)"
+    assert gathered(form.format("f(n=1), f(n=2)")) == made.format("lambda: f(n=1), lambda: f(n=2)")
+    assert gathered(form.format("f(n=1)")) == made.format("lambda: f(n=1)")
+    assert gathered(form.format("f(2 if x else y), f(**row)")) == made.format(
+        "lambda given0=(2 if x else y): f(given0), lambda given0=row: f(**given0)"
+    )
+    assert gathered(f"made = [f(n=row['n']) for row in rows]\n{form.format('*made')}") == (
+        f"made = [lambda n=row['n']: f(n=n) for row in rows]\n{made.format('*made')}"
+    )
+    assert gathered(f"one = f(n=x)\ntwo = f(n=2)\n{form.format('one, two')}") == (
+        f"one = lambda n=x: f(n=n)\ntwo = lambda: f(n=2)\n{made.format('one, two')}"
+    )
+    assert gathered(form.format("f(n=await f(n=1))")) == made.format("lambda n=(f(n=1)): f(n=n)")
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -147,7 +185,10 @@ def test_reads_are_gathered_in_parallel_and_writes_in_order() -> None:
         "t = asyncio.create_task(f(n=1))\nanswer = await t",
         MAIN.format("return await asyncio.gather()"),
         MAIN.format("made = []\n    return await asyncio.gather(*made)"),
-        "answer = await asyncio.gather(f(n=1), return_exceptions=True)",
+        "answer = await asyncio.gather(f(n=1), return_exceptions=often)",
+        "answer = await asyncio.gather(f(n=1), return_exceptions=False)",
+        "answer = await asyncio.gather(f(n=1), f(n=[\n    2,\n]), return_exceptions=True)",
+        "def parallel(x): ...\nanswer = await asyncio.gather(f(n=1), return_exceptions=True)",
         "async def f(n):\n    return n\nasync def main():\n    async with x:\n        await f(1)",  # not the tool
         "tools = make()\nanswer = tools.f(n=1)",
         "def g(functions):\n    return functions.f(n=1)",
@@ -329,7 +370,7 @@ def test_a_server_is_its_whole_name_and_any_name_of_the_only_one() -> None:
         MAIN.format("return await asyncio.create_task(f(n=1))"),
         MAIN.format("t = f(n=1)\n    return await t"),
         MAIN.format("return await asyncio.wait_for(f(n=1), 5)"),
-        MAIN.format("return await asyncio.gather(f(n=1), return_exceptions=True)"),
+        MAIN.format("return await asyncio.gather(f(n=1), return_exceptions=False)"),
         "x = f(n=1)\nanswer = await x",
     ],
 )

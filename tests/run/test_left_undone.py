@@ -85,6 +85,22 @@ def is_partial(result: Result, status: str, value: Any = 42) -> None:
     assert (read_back.partial, read_back.value, read_back.fault) == (True, value, result.fault)
 
 
+@pytest.mark.parametrize(("to", "status"), [("no one", "denied"), ("broken", "in_doubt")])
+def test_a_settled_write_that_was_not_done_is_no_answer(post: Post, to: str, status: str) -> None:
+    sends = f"got = parallel(lambda: send(to='a'), lambda: send(to='{to}'), settle=True)\n"
+    result = post.run(sends + "answer = [each for each in got if not isinstance(each, Exception)]")
+    is_partial(result, status, ["sent to a"])
+    assert [call.status for call in result.calls] == ["ok", "refused" if status == "denied" else "in_doubt"]
+
+
+@pytest.mark.parametrize("uses", ["answer = got", "answer = [each['id'] for each in got[1:]]"])
+def test_a_settled_refusal_ends_the_run_where_its_error_is_taken_for_a_value(post: Post, uses: str) -> None:
+    result = post.run(f"got = parallel(lambda: count(what='mails'), lambda: send(to='no one'), settle=True)\n{uses}")
+    assert (result.status, result.value, result.partial) == ("denied", None, False)
+    assert result.fault is not None
+    assert (result.fault.tool, result.fault.cause) == ("send", "denied")
+
+
 # -- a write that was refused, or is in doubt -------------------------------------------------------------------------
 
 

@@ -288,6 +288,16 @@ def test_what_is_done_is_said_once_and_calls_only_where_few_are_left() -> None:
     assert "more tool call" not in left(150)
 
 
+@pytest.mark.parametrize(("finished", "made", "said"), [(2, 3, True), (3, 3, False), (0, 2, False)])
+def test_it_is_said_how_many_calls_of_a_program_succeeded_where_some_failed(
+    finished: int, made: int, said: bool
+) -> None:
+    counts = {"calls_finished": finished, "calls_made": made}
+    text = asked([failed_at("paid = get(item_id='i')\n", 1, kind="tool", **counts)])[-1].content
+    assert (f"a call that succeeded ({finished} of {made} did) is answered" in text) == said
+    assert text.count("that succeeded") == 1
+
+
 SECRET = {"password": "hunter2-and-more", "key": "sk-live-0123456789abcdef0123", "city": "Oslo", "rows": [{"n": 1}]}
 
 

@@ -44,6 +44,8 @@ USES = [
     "round(c)",
     "isinstance(c, dict)",
     "isinstance(c['x'], str)",
+    "isinstance(c, (Exception, dict))",
+    "parallel(lambda: len(c), settle=True)",
     "c.ok",
     "c.items()",
     "c['x'].lower()",
@@ -69,6 +71,9 @@ KEPT = {
     "[x for x in [c, c]]": "comprehensions",
     "(lambda **given: given)(a=c)": "functions",
     "f'{c}'": "texts",
+    "[x for x in (c, c['a']) if not isinstance(x, Exception)]": "no exception",
+    "isinstance(c, (ToolError, ValueError))": "no exception of several",
+    "[isinstance(x, int) for x in (1, True)]": "what is known",
     "f'{1:{c}}'": "formats",
     "[f'a {c[1]!r:>9} {[f\"{c}\"][0]}']": "texts in texts",
 }

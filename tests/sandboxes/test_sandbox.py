@@ -238,6 +238,34 @@ answer = [met, inner, first, sorted(seen), parallel(), parallel([])]
     assert in_sandbox(program).value == [list(range(16)), [[1, 2], 3], 1, [0, 1, 2, 3], [], []]
 
 
+def test_parallel_may_give_errors_in_the_place_of_results() -> None:
+    program = """
+def fail(n):
+    raise ValueError(n)
+got = parallel([lambda n=n: n if n % 2 else fail(n) for n in range(40)], settle=True)
+named = [n for n, each in enumerate(got) if isinstance(each, ValueError) and each.args == (n,)]
+answer = [named == list(range(0, 40, 2)), got[1::2] == list(range(1, 40, 2)), parallel(settle=True)]
+"""
+    assert in_sandbox(program).value == [True, True, []]
+
+
+@pytest.mark.parametrize("ends", ["sys.exit(3)", "(_ for _ in ()).throw(KeyboardInterrupt)"])
+def test_what_ends_a_program_is_settled_by_nobody(ends: str) -> None:
+    outcome = in_sandbox(f"import sys\nparallel(lambda: {ends}, lambda: 1, settle=True)\nanswer = 1")
+    assert outcome.kind == "raised"
+
+
+def test_an_error_is_no_answer_and_no_argument() -> None:
+    outcome = in_sandbox("answer = [1, *parallel(lambda: {}['a'], settle=True)]")
+    assert outcome.error is not None
+    assert outcome.error.message == (
+        "answer[1] is an error (KeyError: 'a') and no value: leave it out, or give its text"
+    )
+    outcome = in_sandbox("f(x=parallel(lambda: 1 / 0, settle=True))", {"f": lambda _: 1}, {"f": ["x"]})
+    assert outcome.error is not None
+    assert (outcome.error.parameter, outcome.error.message[:20]) == ("x", "f(x=…)[0] is an erro")
+
+
 def test_little_memory_is_enough_for_parallel_calls() -> None:
     program = "answer = parallel([lambda n=n: f(n=n) for n in range(40)])"
     assert in_sandbox(program, {"f": lambda a: a["n"]}, memory_bytes=256 << 20).value == list(range(40))

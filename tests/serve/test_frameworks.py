@@ -57,7 +57,8 @@ def test_an_answer_that_is_incomplete_says_so() -> None:
 def test_a_large_value_is_cut_for_the_model_that_called() -> None:
     said = told_value(result("answered", value=list(range(9_000))))
     assert len(said) < 21_000
-    assert said.startswith("[0, 1, 2,")
+    assert said.startswith("(cut: ")
+    assert "\n[0, 1, 2," in said
     assert "the whole value has 52,890 characters" in said
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -113,6 +114,54 @@ def test_writes_that_are_done_are_told_and_not_repeated() -> None:
 
     asyncio.run(main())
     assert book.lines == ["one"]
+
+
+def test_a_large_answer_is_said_to_be_cut_before_anything_else() -> None:
+    tool = make_tool("read", lambda arguments: {"text": "x" * 12_000})
+
+    async def main() -> None:
+        async with client_of(tool) as client:
+            answered = await client.call_tool("run_program", {"source": "answer = [read() for _ in range(4)]"})
+            [text, *_] = answered.content
+            assert isinstance(text, types.TextContent)
+            report = json.loads(text.text)
+            assert text.text.startswith('{"cut": "`preview` is a part of the answer: ')
+            uri = report["links"][0]["uri"]
+            assert uri in report["cut"]
+            [whole] = (await client.read_resource(uri)).contents
+            assert isinstance(whole, types.TextResourceContents)
+            assert json.loads(whole.text) == [{"text": "x" * 12_000}] * 4
+            report = await run(client, "answer = read()['text'][:9]")
+            assert "cut" not in report
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        "answer = parallel(*[lambda n=n: find_cities(city=n) for n in ('Oslo', 'none', 'Bern')])",
+        "answer = []\nfor n in ('Oslo', 'Bern', 'none'):\n    answer.append(find_cities(city=n))",
+    ],
+)
+def test_a_fault_says_how_many_calls_are_in_the_journal(calls: str) -> None:
+    asked: list[str] = []
+
+    def find(arguments: dict[str, Any]) -> dict[str, Any]:
+        asked.append(arguments["city"])
+        if arguments["city"] == "none":
+            raise ToolError("no such city", status="not_found")
+        return {"cities": [arguments["city"]]}
+
+    async def main() -> None:
+        async with client_of(make_tool("find_cities", find, required=("city",), returns=CITIES, city=TEXT)) as client:
+            report = await run(client, calls)
+            assert report["fault"]["finished"].startswith("2 of the program's 3 calls are in the journal")
+            report = await run(client, calls.replace("'none'", "'Rome'"), run=report["run"])
+            assert (report["status"], len(report["value"])) == ("answered", 3)
+
+    asyncio.run(main())
+    assert sorted(asked) == ["Bern", "Oslo", "Rome", "none"], "what succeeded was not asked again"
 
 
 REFUSED = "try:\n    append_line(text='one')\nexcept ToolError:\n    pass\nanswer = find_cities(city='Oslo')"

@@ -30,6 +30,10 @@ def test_a_small_value_is_told_and_a_large_one_kept() -> None:
     shown = kept.shown({"items": [*range(1000)]}, RUN)
     assert "value" not in shown
     assert "more]" in shown["preview"]
+    assert next(iter(shown)) == "cut"
+    [link] = shown["links"]
+    assert f"{len(shown['preview']):,} characters stand for {link.size:,} bytes" in shown["cut"]
+    assert shown["cut"].endswith(link.uri)
     assert kept.read(shown["links"][0].uri)[1] == {"items": [*range(1000)]}
 
 

@@ -39,6 +39,7 @@ from atc.calls.responses import MAX_ERROR
 from atc.calls.untrusted import Targets, origins_at
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
+from atc.tools.kept import KIND
 from atc.tools.tool import Tool, Toolset
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -283,8 +284,8 @@ class Permissions:
         return [rule for rule in self.rules if rule.is_conditional and rule.speaks_of(client, protocol, effect)]
 
     def effect(self, protocol: Protocol) -> Effect:
-        """Return what a tool is taken for."""
-        return effect_of(protocol, self.effects)
+        """Return what a tool is taken for. A kept program is taken for what its calls are: no line says otherwise."""
+        return protocol.effect if protocol.source.kind == KIND else effect_of(protocol, self.effects)
 
     def caps(self, client: Caller) -> Caps:
         """Return how much a caller may do."""

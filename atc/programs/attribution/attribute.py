@@ -58,6 +58,7 @@ MAX_NAMED = 200
 _CONFLICTS = frozenset({409, "conflict"})
 _ALLOW_WARNINGS = 'approve it at a terminal or by a function, or set warnings="allow" (--set warnings=allow)'
 
+_RAISE_CALLS = "A run may make more calls with a higher max_calls (ATC_MAX_CALLS, --set max_calls=…)."
 _GIVE_A_TOOL = "Give the run a tool that does this, or ask for what its tools can do."
 
 
@@ -97,7 +98,11 @@ class Attribution:
     def fault(self) -> Fault | None:
         """Return the fault of this program; ``None`` when it gave an answer that rests on something."""
         found = self._found()
-        if found is None or self._tree is None or self._flow is None:
+        if found is None:
+            return None
+        finished = sum(call.succeeded for call in self.calls)
+        found = found.model_copy(update={"calls_made": len(self.calls), "calls_finished": finished})
+        if self._tree is None or self._flow is None:
             return found
         return found.model_copy(update={"inputs": line_inputs(found, self._tree, self._flow, self.calls)})
 
@@ -139,6 +144,8 @@ class Attribution:
         if error.type == "TypeError" and error.tool in self.tools:  # its stub would not take them
             wrong = {"tool": error.tool, "key": error.parameter or None, "reason": error.message}
             return self._made("arguments", FaultCase.SIGNATURE, error.line, speaker="python", **wrong)
+        if (settled := self._settled(error)) is not None:
+            return self._misread(Suspect(settled, (), MISSING), error)
         suspect = tracer.suspect() if tracer and error.type not in _PROGRAM_ERRORS else None
         if suspect is not None and self._states_error(suspect.call):
             return self._stated(suspect.call, error.line, raised=error.raised)
@@ -154,19 +161,26 @@ class Attribution:
         """Return the call whose error the program did not catch, or was handling when it raised its own.
 
         The program says which one by its number. It is believed only of a call that failed in this program; without a
-        number, the last one that failed is taken, of the tool that the error names.
+        number, the last one that failed is taken, of the tool that the error names. What was raised at no line, where
+        the answer was read, may name one, too.
         """
         failed = [call for call in self.calls if call.error is not None]
-        own = error.type == "ToolError"
-        if not own and (tracer is None or not tracer.in_handler()):
+        own, given = error.type == "ToolError", not error.line  # the answer holds an error that was settled
+        if not own and not given and (tracer is None or not tracer.in_handler()):
             return None
         named = next((call for call in failed if call.index == error.call), None)
-        if named is not None and (not own or named.tool == error.tool):
+        if given or (named is not None and (not own or named.tool == error.tool)):
             return named
         likely = [call for call in failed if not own or call.tool == error.tool]
         if likely and any(call.cause != likely[-1].cause for call in likely):
             return likely[-1].model_copy(update={"cause": None})  # it may have been another one that ended the program
         return likely[-1] if likely else None
+
+    def _settled(self, error: ProgramError) -> Call | None:
+        """Return the call whose error ``parallel`` gave in the place of a result, and was taken for one."""
+        if error.origin is None or error.type not in ("TypeError", "AttributeError"):
+            return None
+        return next((call for call in self.calls if call.index == error.origin[0] and call.error is not None), None)
 
     def _refused(self, call: Call, error: ProgramError) -> Fault:
         status, line = call.error_status, call.line or error.line
@@ -191,6 +205,8 @@ class Attribution:
             speaker="broker" if call.status == "refused" else "tool",
             reason=call.error or "",
             status=status,
+            hint=_RAISE_CALLS if kind == "limit" else "",
+            raised=None if error.line or error.type == "ToolError" else error.raised,
             idle=idle,
             origins=tuple((name, origin.place) for name, origin in self._blamed(call)),
         )

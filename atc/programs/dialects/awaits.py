@@ -2,6 +2,7 @@
 
 ``await f(…)`` becomes ``f(…)``, and ``await asyncio.gather(f(…), g(…))`` the list ``[f(…), g(…)]``: in order, which is
 one of the orders that ``gather`` may take; by ``parallel`` where every call is a read and nothing else is computed.
+With ``return_exceptions=True`` it is ``parallel(lambda: f(…), lambda: g(…), settle=True)``, whatever the calls do.
 
 Where the program does nothing more with ``asyncio``, its own ``async def`` become functions and ``asyncio.run(main())``
 a call. Else they stay, for ``asyncio`` works in the jail: what it does with the program's own coroutines is Python's.
@@ -10,6 +11,7 @@ a call. Else they stay, for ``asyncio`` works in the jail: what it does with the
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -18,7 +20,7 @@ from typing import TypeGuard
 from atc.facts import Finding
 from atc.programs.dialects import tool_names
 from atc.programs.dialects.tool_names import Text
-from atc.programs.edits import Edit, Rewrite, apply, end_of, start_of
+from atc.programs.edits import Edit, Rewrite, apply, end_of, replace, start_of
 from atc.programs.program import Program
 from atc.programs.syntax import is_generator
 from atc.result import Effect
@@ -28,6 +30,8 @@ from atc.tools.paging import ALL_PAGES
 _ASYNC_DEF = re.compile(r"async[ \t]+(?=def\b)")
 _AWAIT = re.compile(r"await[ \t]*")
 _COMPUTES = (ast.Call, ast.Await, ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Lambda, ast.comprehension)
+_ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.JoinedStr, ast.List, ast.Dict)
+"""What needs no parentheses as the default of a parameter."""
 _Comprehension = ast.ListComp | ast.GeneratorExp
 
 
@@ -76,6 +80,8 @@ class _Sequential:
         """Calls of coroutines, and of ``asyncio``, that are seen to."""
         self._awaits: list[ast.Await] = []
         self._gathers: list[ast.Call] = []
+        self._thunks_of: dict[ast.Call, list[Edit]] = {}
+        """Of those that give errors in the place of results: what makes functions of their calls."""
         self._runs: list[ast.Call] = []
         for node in text.nodes:
             if isinstance(node, ast.Await) and self._is_seen_to(node):
@@ -128,10 +134,19 @@ class _Sequential:
         if self._is_plain(called := _root(value)):
             self._settled |= {node, called}
             return True
-        if isinstance(value, ast.Call) and self._asyncio(value.func) == "gather" and not value.keywords:
-            found = [self._gathered(argument, node) for argument in value.args]
-            if any(found) and None not in found and self._open(value) is not None:
-                self._settled |= {node, value, *(call for each in found for call in each or ())}
+        if isinstance(value, ast.Call) and self._asyncio(value.func) == "gather":
+            settles = _settles(value)
+            if value.keywords and (not settles or "parallel" not in self._given or _is_in_class(self._text, node)):
+                return False
+            found = [self._gathered(argument, node, later=settles) for argument in value.args]
+            calls = [call for each in found for call in each or ()]
+            if calls and None not in found and self._open(value) is not None:
+                if settles:
+                    made = [self._deferred(call) for call in calls]
+                    if None in made:
+                        return False
+                    self._thunks_of[value] = [edit for edits in made for edit in edits or ()]
+                self._settled |= {node, value, *calls}
                 self._gathers.append(value)
                 return True
         return False
@@ -149,14 +164,20 @@ class _Sequential:
             and (node.func.id in self._given or node.func.id in self._own)
         )
 
-    def _gathered(self, argument: ast.expr, where: ast.Await) -> list[ast.Call] | None:
-        """Return the calls behind one argument of ``gather``; ``None`` unless it is calls of tools alone."""
+    def _gathered(self, argument: ast.expr, where: ast.Await, *, later: bool) -> list[ast.Call] | None:
+        """Return the calls behind one argument of ``gather``; ``None`` unless it is calls of tools alone.
+
+        Args:
+            argument: of ``gather``.
+            where: it is awaited.
+            later: whether the calls are made there, and not where they are written.
+        """
         if isinstance(argument, ast.Starred):
             if isinstance(argument.value, ast.Name):
-                return self._kept_before(argument.value, where, many=True)
+                return self._kept_before(argument.value, where, many=True, later=later)
             return self._listed(argument.value)
         if isinstance(argument, ast.Name):
-            return self._kept_before(argument, where, many=False)
+            return self._kept_before(argument, where, many=False, later=later)
         return [argument] if self._is_plain(argument) else None
 
     def _listed(self, node: ast.expr) -> list[ast.Call] | None:
@@ -167,9 +188,9 @@ class _Sequential:
             return [node.elt] if self._is_plain(node.elt) else None
         return None
 
-    def _kept_before(self, name: ast.Name, where: ast.Await, *, many: bool) -> list[ast.Call] | None:
-        """Return the calls that a variable holds which nothing but ``gather`` takes. They run where they are written,
-        which is before the gathering: with an effect only if nothing stands between.
+    def _kept_before(self, name: ast.Name, where: ast.Await, *, many: bool, later: bool) -> list[ast.Call] | None:
+        """Return the calls that a variable holds which nothing but ``gather`` takes. Those that are not made ``later``
+        run where they are written, which is before the gathering: with an effect only if nothing stands between.
         """
         text, bound, appended = self._text, list[ast.AST](), list[ast.Call]()
         for use in text.uses[name.id]:
@@ -184,7 +205,7 @@ class _Sequential:
         calls = self._listed(kept.value) if many else [kept.value] if self._is_plain(kept.value) else None
         if calls is None or len(kept.targets) != 1:
             return None
-        reads = self._only_reads or all(map(self._reads, (*calls, *appended)))
+        reads = later or self._only_reads or all(map(self._reads, (*calls, *appended)))
         return [*calls, *appended] if reads or (not appended and _is_next(kept, text.parents[where])) else None
 
     def _appended(self, name: ast.Name) -> ast.Call | None:
@@ -225,6 +246,10 @@ class _Sequential:
     def _gather(self, node: ast.Await, call: ast.Call) -> Rewrite:
         text, opened = self._text, self._open(call)
         assert opened is not None
+        if (settled := self._thunks_of.get(call)) is not None:
+            head = text.put(start_of(node), opened, "parallel(")
+            setting = replace(call.keywords[0], "settle=True")
+            return _rewrite(node, "made the calls of `gather` by `parallel`, with errors", head, *settled, setting)
         if (thunks := self._thunks(node, call)) is not None:
             head = text.put(start_of(node), opened, "parallel(")
             return _rewrite(node, "made the calls of `gather` by `parallel`", head, *thunks)
@@ -252,9 +277,41 @@ class _Sequential:
         alone = len(call.args) == 1 and not isinstance(call.args[0], ast.Starred)
         return None if not edits or alone else edits
 
+    def _deferred(self, call: ast.Call) -> list[Edit] | None:
+        """Return what makes a function of a call: its arguments are evaluated where it stands, as a coroutine's are, so
+        that no error of theirs is taken for the call's. ``None`` where that has no room on their lines.
+        """
+        names, given, edits = {keyword.arg for keyword in call.keywords}, list[str](), list[Edit]()
+        arguments = [(None, argument) for argument in call.args]
+        for number, (name, value) in enumerate([*arguments, *((each.arg, each.value) for each in call.keywords)]):
+            value = value.value if isinstance(value, ast.Starred) else value
+            if isinstance(value, ast.Constant):
+                continue
+            if value.lineno != value.end_lineno or isinstance(value, ast.GeneratorExp):
+                return None
+            if name is None or (isinstance(call.func, ast.Name) and name == call.func.id):
+                name = next(each for each in _numbered(f"given{number}") if each not in names)
+            source = self._text.between(start_of(value), end_of(value))
+            given.append(f"{name}={source if isinstance(value, _ATOMS) else f'({source})'}")
+            edits.append(replace(value, name))
+        return [Edit(start_of(call), start_of(call), f"lambda {', '.join(given)}: " if given else "lambda: "), *edits]
+
     def _open(self, call: ast.Call) -> tuple[int, int] | None:
         """Return where the arguments of a call begin."""
         return self._text.behind(end_of(call.func), end_of(call), "(")
+
+
+def _settles(call: ast.Call) -> bool:
+    """Return whether ``gather`` gives errors in the place of results."""
+    match call.keywords:
+        case [ast.keyword(arg="return_exceptions", value=ast.Constant(value=True))]:
+            return True
+    return False
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name}_{number}" for number in itertools.count(2))
 
 
 def _asyncio_names(text: Text, protocols: Collection[str]) -> tuple[set[str], dict[str, str]]:

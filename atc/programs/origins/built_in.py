@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from atc.programs.origins import library
 from atc.programs.origins.graph import ITERATE, PART, Thing
 from atc.programs.origins.methods import Methods
-from atc.programs.origins.parts import Call, GiveUp
+from atc.programs.origins.parts import SETTLE, Call, GiveUp
 
 
 class BuiltIns(Methods):
@@ -178,16 +178,31 @@ class BuiltIns(Methods):
         self.graph.reference(function, chosen)
 
     def _parallel(self, call: Call, result: int) -> None:
-        graph = self.graph
+        if call.spread:
+            raise GiveUp("parallel with settings that are not known")
+        graph, settles = self.graph, SETTLE in call.named
         made = self.new("list", result)
         for at, node in enumerate(call.args):
-            self.each_function(node, call.inner(), graph.field(made, at))
+            self._thunk(node, call.inner(), graph.field(made, at), settles=settles)
         for node in (*call.args, *(node for _, node in call.stars)):  # lists of thunks
             several, inner = graph.node(), self.chosen_by(call, ())
             graph.load(node, ITERATE, several, (call.chosen,))
             graph.shape(node, inner.chosen)
-            self.each_function(several, inner, made.rest)
+            self._thunk(several, inner, made.rest, settles=settles)
             graph.shape(node, made.shape)
+
+    def _thunk(self, function: int, call: Call, result: int, *, settles: bool) -> None:
+        """Call what ``parallel`` is given; where it settles, its error may stand in the place of its result."""
+        if not settles:
+            self.each_function(function, call, result)
+            return
+        graph = self.graph
+        call.touched, call.caught = graph.node(), self.in_try
+        gave = graph.node()
+        self.each_function(function, call, gave)
+        graph.copy(gave, call.touched)
+        graph.copy(gave, result)
+        graph.copy(self.error(call.touched), result)
 
     def _all_pages(self, call: Call, result: int) -> None:
         graph = self.graph

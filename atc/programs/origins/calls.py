@@ -54,6 +54,8 @@ class Calls:
         self.defaults = False
         """Whether the program may have a ``defaultdict``."""
         self._states: dict[str, int] = {}
+        self.in_try = self.graph.node(self.graph.atom("caught", "caught"))
+        """A node that holds something: what is read somebody may catch."""
 
     # -- what is made --------------------------------------------------------------------------------------------------
 
@@ -247,6 +249,18 @@ class Calls:
         if not state[0] and any(thing.kind == "mixed" for thing in self.graph.each(bits & self.graph.things)):
             state[0] = True
             self.mixed(sources, result, call)
+
+    def error(self, touched: int) -> int:
+        """Return a node of an exception, which may hold whatever was touched before it."""
+        made = self.graph.node()
+        thing = self.new("mixed", made)
+        self.graph.reach(touched, thing.rest)
+        self.graph.flat(touched, made)
+        self.graph.put(thing.rest, thing.atom)
+        things = self.graph.node()
+        self.graph.reach(touched, things)
+        self.graph.when(things, lambda bits: self.graph.put(made, bits & self.graph.things))
+        return made
 
     # -- who is called -------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,9 @@ import ast
 from atc.programs.origins.graph import ANY, Graph, Key, Response, Thing
 from atc.programs.origins.scopes import Scope
 
+SETTLE = "settle"
+"""The setting of ``parallel`` by which it gives errors in the place of results."""
+
 
 class GiveUp(Exception):
     """The program has something that cannot be followed."""

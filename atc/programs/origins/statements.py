@@ -10,7 +10,7 @@ from typing import Any, cast
 from atc.programs.origins import library
 from atc.programs.origins.definitions import Definitions
 from atc.programs.origins.graph import Response
-from atc.programs.origins.parts import Function, GiveUp
+from atc.programs.origins.parts import SETTLE, Function, GiveUp
 from atc.programs.origins.scopes import Scope
 from atc.programs.origins.values import is_behind
 
@@ -46,7 +46,6 @@ class Statements(Definitions):
         super().__init__(tools, kind_of, literal)
         self._eager: set[ast.AST] = set()
         self._outside: dict[str, int] = {}
-        self._in_try = self.graph.node(self.graph.atom("caught", "caught"))
         self.bound = set()
         self.inputs: dict[str, int] = {}
         shared: set[str] = set()
@@ -60,6 +59,8 @@ class Statements(Definitions):
                     self.properties = True
                 elif name.id in _EXITS:
                     self.raises = True
+            elif kind is ast.keyword:
+                self.catches |= cast("ast.keyword", node).arg == SETTLE
             elif kind in _BINDS:
                 self._see(node, shared)
         self.module = module
@@ -191,7 +192,7 @@ class Statements(Definitions):
         graph, outer = self.graph, self.touched
         self.touched = touched = graph.node()
         self.pc = pc = self.under()  # of this one, too: what it does after what raises
-        if self.caught == self._in_try:
+        if self.caught == self.in_try:
             graph.flat(touched, pc, "choice")
         else:
             graph.when(self.caught, lambda _: graph.flat(touched, pc, "choice"))
@@ -433,7 +434,7 @@ class Statements(Definitions):
             if handler.type is not None:
                 self.ev(handler.type)
             if handler.name:
-                self.store_to(ast.Name(handler.name, ast.Store()), self._error(touched))
+                self.store_to(ast.Name(handler.name, ast.Store()), self.error(touched))
             self.block(handler.body)
             ends.append({**bodies[0], **self.scope.close()})
         self.pc = before
@@ -447,19 +448,8 @@ class Statements(Definitions):
     def _open_try(self) -> tuple[int, int]:
         """Begin what may end early: whatever it touches chooses how far it comes."""
         touched = self.graph.node()
-        self.touched, self.caught = touched, self._in_try
+        self.touched, self.caught = touched, self.in_try
         return touched, self.scope.open()
-
-    def _error(self, touched: int) -> int:
-        made = self.graph.node()
-        thing = self.new("mixed", made)
-        self.graph.reach(touched, thing.rest)
-        self.graph.flat(touched, made)
-        self.graph.put(thing.rest, thing.atom)
-        things = self.graph.node()
-        self.graph.reach(touched, things)
-        self.graph.when(things, lambda bits: self.graph.put(made, bits & self.graph.things))
-        return made
 
     def manages(self, node: ast.With) -> None:
         graph, before, outer = self.graph, self.pc, (self.touched, self.caught)

@@ -115,6 +115,21 @@ async def _(lab: Lab) -> None:
     raised(await lab.run(program, {"f": odd}), "ToolError", "not 2", line=1)
 
 
+@GROUP.check("parallel(settle=True) gives errors in the place of results, and no exit")
+async def _(lab: Lab) -> None:
+    program = """
+got = parallel(lambda: f(n=1), lambda: f(n=2), lambda: {}["a"], settle=True)
+answer = [each.message if isinstance(each, ToolError) else type(each).__name__ for each in got]
+"""
+
+    def odd(arguments: dict[str, Any]) -> Any:
+        return CallReply(error="not 2") if arguments["n"] == 2 else arguments["n"]
+
+    got = await lab.answer(program, {"f": odd}, parameters=["n"])
+    same(got, ["int", "not 2", "KeyError"], "the results of parallel(settle=True)")
+    raised(await lab.run("import sys\nparallel(lambda: sys.exit(3), settle=True)"), "SystemExit", "3", line=2)
+
+
 @GROUP.check("threads may call at the same time")
 async def _(lab: Lab) -> None:
     gate = _Gate(20)

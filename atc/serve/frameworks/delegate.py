@@ -113,13 +113,13 @@ def value_of(result: Result[Any]) -> Any:
 
 
 def told_value(result: Result[Any]) -> Any:
-    """The value for a calling model: whole where it is small, else its beginning as text, and how large it is."""
+    """The value for a calling model: whole where it is small, else how large it is, and its beginning as text."""
     value = value_of(result)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if len(text) <= MOST_TOLD:
         return value
     begins = preview(result.json_value, MOST_TOLD)
-    return f"{begins}\n(cut: the whole value has {len(text):,} characters; ask for less, or for a summary of it)"
+    return f"(cut: the whole value has {len(text):,} characters; ask for less, or for a summary of it)\n{begins}"
 
 
 def text_of(result: Result[Any]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from atc import wording
 from atc._host.invisible import JOINERS, legible
 from atc._host.redaction import Redactor
 from atc._records.records import DryRun, FaultCase, PendingCall
@@ -88,7 +89,8 @@ class FindingReport(_Record):
 
 
 class FaultReport(_Record):
-    """Why the program gave no answer: the tool at fault, if one is, the line, and what the tool really answered."""
+    """Why the program gave no answer: the tool at fault, if one is, the line, what the tool really answered, and how
+    many calls of the program are in the journal, where some failed."""
 
     kind: str
     line: int = 0
@@ -96,6 +98,7 @@ class FaultReport(_Record):
     tool: str = ""
     message: str
     answered: str = ""
+    finished: str = ""
 
 
 class PlanReport(_Record):
@@ -135,6 +138,7 @@ class ProgramReport(_Record):
     """How a program went.
 
     Attributes:
+        cut: the answer is not here whole, how much there is of it, and where. It stands first.
         status: as :class:`atc.result.Result` has it; ``rejected``: the check kept it from running.
         run: to be given with a revision.
         value: of ``answer``, where it is small. Bytes in it stand as links. Also of a run that is ``partial``.
@@ -153,6 +157,7 @@ class ProgramReport(_Record):
         rewrites: changes that were made to the program before it ran.
     """
 
+    cut: str = ""
     status: Status
     run: str
     advice: str = ""
@@ -269,6 +274,7 @@ def _fault(fault: Fault, calls: tuple[Call, ...], redactor: Redactor) -> FaultRe
         tool=fault.tool or "",
         message=cut(redactor.text(fault.message), 2 * MAX_TEXT),
         answered=cut(redactor.text(seen), MAX_TEXT),
+        finished=wording.finished(fault.calls_finished, fault.calls_made),
     )
 
 

@@ -26,6 +26,7 @@ from atc.errors import UsageError
 from atc.run.previews import preview
 from atc.sandboxes.inputs import MAX_BYTES
 from atc.serve.mcp.client import ClientId
+from atc.wording import outcomes
 
 SCHEME, HOST = "atc", "values"
 TEMPLATE = f"{SCHEME}://{HOST}/{{id}}{{?path,from,to}}"
@@ -152,13 +153,14 @@ class Values:
     owner: ClientId
 
     def shown(self, value: Any, run_id: str) -> dict[str, Any]:
-        """An answer as a report has it: ``value`` where it is small, its bytes as references; else ``preview``. And
-        ``links`` to all that is kept.
+        """An answer as a report has it: ``value`` where it is small, its bytes as references; else ``preview``, and
+        ``cut``, which says so. And ``links`` to all that is kept.
         """
         blobs: list[bytes] = []
         bare = _without_bytes(value, blobs.append)
         if len(blobs) > MAX_BLOBS or len(_json(bare)) > self.shelf.large:
-            return {"preview": preview(value, MAX_PREVIEW), "links": [self._keep(value, f"the answer of {run_id}")]}
+            begins, link = preview(value, MAX_PREVIEW), self._keep(value, f"the answer of {run_id}")
+            return {"cut": outcomes.cut_answer(len(begins), link.size, link.uri), "preview": begins, "links": [link]}
         links: list[Link] = []
 
         def kept(data: bytes) -> dict[str, Any]:

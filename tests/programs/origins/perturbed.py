@@ -98,9 +98,17 @@ def _calls(
         call.__name__ = name
         return call
 
-    def parallel(*thunks: Any) -> list[Any]:
+    def parallel(*thunks: Any, settle: bool = False) -> list[Any]:
+        def settled(thunk: Callable[[], Any]) -> Any:
+            try:
+                return thunk()
+            except Exception as error:
+                if not settle:
+                    raise
+                return error
+
         work = list(thunks[0]) if len(thunks) == 1 and not callable(thunks[0]) else thunks
-        return [thunk() for thunk in work]
+        return [settled(thunk) for thunk in work]
 
     scope: dict[str, Any] = {name: tool(name) for name in TOOLS}
     scope |= {"__name__": "__main__", "ToolError": ToolError, "parallel": parallel, "given": "from the user"}

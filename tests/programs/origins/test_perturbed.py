@@ -212,6 +212,32 @@ list(map(lambda i: send(to=i["who"]), a["items"]))
 parallel(lambda: send(to=a["name"]), lambda: pay(n=a["n"]))
 parallel([lambda i=i: send(to=i["id"]) for i in a["items"]])
 ###
+a, b = parallel(read_a, lambda: read_b(), settle=True)
+send(to="x" if isinstance(a, Exception) else b["to"], n=[type(each).__name__ for each in (a, b)])
+###
+a = read_a()
+def look(n):
+    if a["flag"]:
+        raise ValueError("bad " + a["name"])
+    return n
+got = parallel([lambda n=n: look(n) for n in (1, 2)], settle=True)
+send(to=str(got[0]), b=len([each for each in got if isinstance(each, Exception)]))
+###
+a = read_a()
+seen = []
+def put():
+    seen.append(1)
+    a["items"][1]
+    seen.append(2)
+    return "put"
+made = parallel(put, lambda: a["name"], settle=True)
+send(to=made[-1], n=len(seen), b=[str(each) for each in made], c=made[0].args if isinstance(made[0], KeyError) else 0)
+###
+import functools
+a = read_a()
+settled = functools.partial(parallel, settle=True)
+send(to=[str(each) for each in settled(lambda: a["name"], lambda: 1 // a["n"])])
+###
 a = read_a()
 match a:
     case {"n": 2, "to": t}:
