@@ -63,7 +63,8 @@ def test_the_user_sees_the_program_says_yes_and_later_programs_call_it(tmp_path:
             fine, told = await kept(client, done["run"], lift=["words"], about="Counts letters.")
             assert fine, told
             assert told["call"] == "letters_of(words: list of string)"
-            assert (await run(client, "answer = letters_of(words=['lake'])"))["value"] == 4
+            later = await run(client, "answer = letters_of(words=['lake'])")
+            assert (later["value"], later["calls"]) == (4, [{"tool": "count", "within": "letters_of"}])
             assert "letters_of" in str(await client.list_tools()), "it is among the stubs"
 
     asyncio.run(main())
