@@ -25,7 +25,7 @@ from atc._records.records import NO_FAILURES, WARNINGS
 from atc.errors import EnvironmentProblem, UsageError
 from atc.programs.check.checker import Checker
 from atc.programs.feeds import distinct, leaves
-from atc.programs.lifting import with_variables
+from atc.programs.lifting import MAX_LITERALS, with_variables
 from atc.programs.linking import link, unfit_constructs
 from atc.programs.program import Program
 from atc.programs.tool_parameters import Known, ToolParameters, name_problems, tool_parameters
@@ -280,6 +280,10 @@ def _proposed(agent: Agent, stored: StoredRun, name: str, edits: Edits) -> tuple
         *_unfit_names(name, agent, program, known, found),
         *_unfit_program(program, agent, recorded, redactor=_redactor(agent), about=about or run.task),
     ]
+    if found.too_many:
+        unfit.append(
+            Unfit(kind="construct", name=f"more than {MAX_LITERALS:,} values written out: give data as inputs")
+        )
     if made is None:
         made = program
         unfit.append(Unfit(kind="construct", name="a value that stands within another"))

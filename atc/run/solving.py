@@ -123,6 +123,7 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
             tool=call.tool,
             effect=call.effect.value,
             line=call.line,
+            within=call.within,
             arguments=call.arguments,
             unknown=feeds.expressions(call),
             feeds=feeds.of(call),

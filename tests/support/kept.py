@@ -13,7 +13,11 @@ TEXT = {"type": "string"}
 
 
 def kept(
-    name: str, program: str, *inner: Tool, parameters: dict[str, Any] | None = None, required: Sequence[str] | None = None
+    name: str,
+    program: str,
+    *inner: Tool,
+    parameters: dict[str, Any] | None = None,
+    required: Sequence[str] | None = None,
 ) -> Tool:
     """Return a kept program as a tool.
 

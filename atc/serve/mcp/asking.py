@@ -217,7 +217,9 @@ def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float, *, s
     What the program or a tool wrote stands in indented lines, where it is no markup.
     """
     name = question.visible_name(request.tool)
-    lines = [f"{'The model' if single else 'A program'} wants to call {name}. Effect: {request.effect.value}."]
+    within = f" within {question.visible_name(request.within)}" * bool(request.within)
+    who = "The model" if single else "A program"
+    lines = [f"{who} wants to call {name}{within}. Effect: {request.effect.value}."]
     if request.instead_of:
         lines.append(
             f"It is called {wording.takes_place([question.visible_name(each) for each in request.instead_of])}."
