@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import itertools
 import sys
@@ -17,6 +18,13 @@ class ToolError(Exception):
     """As programs know it, with where it came from."""
 
     line, tool = 0, ""
+
+
+def parts_of(job: Job) -> list[Any]:
+    """Return what is run of a job: the definitions at its end first."""
+    tree = ast.parse(job.program)
+    ends = len(tree.body) - job.hoisted
+    return [compile(ast.Module(body, []), "<program>", "exec") for body in (tree.body[ends:], tree.body[:ends])]
 
 
 class Inline(Sandbox):
@@ -56,7 +64,8 @@ class Inline(Sandbox):
             scope: dict[str, Any] = {name: tool(name, names) for name, names in job.tools.items()}
             scope |= {"ToolError": ToolError, **job.inputs}
             try:
-                exec(job.program, scope)  # noqa: S102 - the test's own
+                for part in parts_of(job):
+                    exec(part, scope)  # noqa: S102 - the test's own
             except ToolError as error:
                 return Outcome("raised", error=ProgramError("ToolError", str(error), error.line, tool=error.tool))
             return Outcome("finished", "answer" in scope, scope.get("answer"))

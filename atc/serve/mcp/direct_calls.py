@@ -3,6 +3,9 @@
 It is made as ``--enrich`` makes one: a run of its own, of one call. Its value is the one that a program would see, so a
 large one comes back as a preview and a link, and goes on to a program by that. What its client's model has seen by it
 counts as seen, for the programs that it writes later.
+
+A kept program is run, as by ``run_program``: what its calls need is asked about call by call, and the answer is the
+report of its run.
 """
 
 from __future__ import annotations
@@ -18,11 +21,13 @@ from typing import Any
 import mcp_types as types
 
 from atc.errors import UsageError
-from atc.serve.mcp.asking import carried
+from atc.run.calling import checked_arguments, program_of
+from atc.serve.mcp.asking import asker_of, carried, lapses, waits
 from atc.serve.mcp.client import Client
 from atc.serve.mcp.direct import Choice, choice_of
 from atc.serve.mcp.gateway import Gateway
-from atc.serve.mcp.requests import Answer, Handler, ToolRequest
+from atc.serve.mcp.own_tools import answer_of
+from atc.serve.mcp.requests import Answer, Handler, ToolRequest, told
 from atc.serve.mcp.running import PER_PRINCIPAL
 from atc.serve.mcp.single_calls import SingleCalls
 from atc.serve.mcp.values import Link, content_blocks
@@ -120,6 +125,8 @@ class DirectTools:
         tool = self.of(request.client).get(name)
         if tool is None:
             raise UsageError(f"there is no tool {name[:80]!r} here any more: read the list again")
+        if tool.kept is not None:
+            return await self._run(request, tool)
         reply = await self._calls.made(request, tool)
         if reply.error is not None:
             text = gateway.redactor.text(reply.error)[:MAX_ERROR]
@@ -133,6 +140,27 @@ class DirectTools:
         blocks = [types.TextContent(type="text", text=text), *content_blocks(links, values)]
         made = types.CallToolResult(content=blocks)
         return await self._calls.structured(request, tool, made, reply.value, value)
+
+    async def _run(self, request: ToolRequest, tool: Tool) -> Answer:
+        """Run a kept program by a program of one line, and answer as ``run_program`` does.
+
+        Raises:
+            UsageError: it does not take these arguments.
+        """
+        gateway = self._gateway
+        given = await asyncio.to_thread(checked_arguments, tool.protocol, request.arguments)
+        source, inputs = program_of(tool.name, given, gateway.tools)
+        async with told(request) as listener:
+            report = await gateway.run_program(
+                request.client,
+                source,
+                inputs=inputs,
+                asker=asker_of(request),
+                parks=waits(request),
+                lapsed=lapses(request),
+                listener=listener,
+            )
+        return answer_of(request, report)
 
 
 class _Turns:

@@ -109,7 +109,10 @@ class SingleCalls:
         return (await self._gateway.catalogue.current_graph()).protocols_with_shapes
 
     def _schema(self, tool: Tool, shown: Protocol) -> JsonSchema | None:
-        """The output schema of a tool: its own, else one of what was observed."""
+        """The output schema of a tool: its own, else one of what was observed. A kept program is answered with the
+        report of its run, and has none."""
+        if tool.kept is not None:
+            return None
         if self._declares(tool):
             return tool.protocol.returns
         kept = self._filled.get(tool.name)
