@@ -168,14 +168,16 @@ class Attempt:
         Args:
             arguments: the call's own, masked and packed.
         """
-        return {
+        made: CallStarted = {
             "index": self.number,
             "tool": self.tool,
             "arguments": arguments,
             "effect": self.effect.value,
             "line": self.request.line,
-            **({"within": self.request.within} if self.request.within else {}),
         }
+        if self.request.within:
+            made["within"] = self.request.within
+        return made
 
     def fail(self, error: ToolError, redactor: Redactor) -> CallReply:
         """Return the reply of a call that was refused or failed, credentials masked."""

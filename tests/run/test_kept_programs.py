@@ -345,3 +345,41 @@ def test_a_kept_program_that_changed_and_whose_text_is_masked_refuses(world: Wor
         world.agent(approve="park").resume(waiting.run_id)
     world.level = LEVEL
     assert world.agent(approve="park").resume(waiting.run_id).status == "answered", "as it was, it is the same"
+
+
+# -- where values come from -------------------------------------------------------------------------------------------
+
+FLOWS = {
+    "into it": ("m = read_mail()\nanswer = forward(m['from'])", {"tool read_mail.from"}),
+    "within it": ("answer = auto()", {"tool read_mail.from"}),
+    "out of one into another": ("answer = forward(sender())", {"tool read_mail.from"}),
+    "of its own": ("answer = forward('ann')", {"author "}),
+    "a tool that the outer program names anew": ("book = read_mail\nanswer = known()", {"tool book.to"}),
+    "under another name": ("f = forward\nanswer = f(to=read_mail()['from'])", {"tool read_mail.from"}),
+}
+
+
+@pytest.mark.parametrize(("program", "origins"), FLOWS.values(), ids=FLOWS)
+def test_the_origins_of_an_argument_are_followed_through(tmp_path: Path, program: str, origins: set[str]) -> None:
+    mail = make_tool("read_mail", lambda _: {"from": "eve"}, Effect.READ)
+    book = make_tool("book", lambda _: {"to": "ann"}, Effect.READ)
+    pay = make_tool("pay", lambda _: "paid", Effect.WRITE, to=TEXT)
+    tools = [
+        *(mail, book, pay),
+        kept("forward", "answer = pay(to=to)", pay, parameters={"to": TEXT}),
+        kept("auto", "m = read_mail()\nanswer = pay(to=m['from'])", mail, pay),
+        kept("sender", "answer = read_mail()['from']", mail),
+        kept("known", "pay = pay(to=book()['to'])\nanswer = pay", pay, book),
+    ]
+    rules = written(tmp_path, 'untrusted = ["read_mail"]\n')
+    asked: list[ApprovalRequest] = []
+
+    def approve(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return True
+
+    agent = Agent(tools, approve=approve, permissions=rules, runs_dir=tmp_path / "runs", learn=False)
+    assert agent.run_program(program).status == "answered"
+    (request,) = asked
+    assert {f"{each.kind} {'.'.join([each.tool, *each.path])}" for each in request.origins["to"]} == origins
+    assert request.untrusted == (("to",) if "tool read_mail.from" in origins else ())
