@@ -176,7 +176,7 @@ class Attempt:
             "line": self.request.line,
         }
         if self.request.within:
-            made["within"] = self.request.within
+            made["within"], made["outer_line"] = self.request.within, self.request.outer
         return made
 
     def fail(self, error: ToolError, redactor: Redactor) -> CallReply:
@@ -242,6 +242,7 @@ class Attempt:
             again=0 if self.again is None else self.again.number,
             data_flow=masked_flow(self._flow(), redactor),
             within=self.request.within,
+            outer_line=self.request.outer if self.request.within else 0,
         )
         return call if self.origins_later is None else call.finding_origins(self.origins_later)
 

@@ -92,6 +92,7 @@ def test_each_call_of_a_kept_program_is_a_call_of_the_run(world: World) -> None:
     result = world.run("answer = report('Bergen')")
     assert result.value == {"level": 3, "status": "sent 1"}
     assert calls_of(result) == [("forecast", "level", "ok"), ("send", "report", "ok")]
+    assert [(call.shown_line, call.line > 1) for call in result.calls] == [(1, True), (1, True)]
     trace = [event for event in world.agent().store.find(result.run_id).events() if event["kind"] == "call_started"]
     assert [event["data"]["within"] for event in trace] == ["level", "report"]
 
@@ -138,8 +139,27 @@ def test_a_dry_run_plans_its_writes(world: World) -> None:
     assert (result.status, world.sent) == ("planned", [])
     (planned,) = result.dry_run.planned if result.dry_run is not None else ()
     assert (planned.tool, planned.within, planned.arguments) == ("send", "report", {"text": "Bergen: 3"})
+    assert planned.line == 1
     applied = world.agent().apply(result.run_id)
     assert (applied.status, world.sent) == ("answered", ["Bergen: 3"])
+
+
+def test_a_call_says_which_line_led_to_it(world: World) -> None:
+    result = world.run(
+        "a = level('a')\nb = level('b')\ndef f(x):\n    return level(x)\nc = parallel(lambda: f('c'))\nanswer = a"
+    )
+    assert [(call.arguments["city"], call.shown_line) for call in result.calls] == [("a", 1), ("b", 2), ("c", 5)]
+    assert {call.within for call in result.calls} == {"level"}
+
+
+def test_a_dry_run_that_needs_what_a_kept_program_did_stops_at_its_call(world: World) -> None:
+    world.report = "sent = send(text=city)\nif sent == 'sent 1':\n    send(text='then')\nanswer = 1"
+    result = world.run("x = 1\nanswer = report('a')", approve="never")
+    assert result.status == "denied"
+    dry = world.agent().run_program("x = 1\nanswer = report('a')", dry_run=True).dry_run
+    assert dry is not None
+    assert dry.stop is not None
+    assert (dry.stop.line, dry.stop.source_line) == (2, "answer = report('a')")
 
 
 # -- what fails -------------------------------------------------------------------------------------------------------
@@ -182,7 +202,7 @@ def test_a_kept_program_without_an_answer_says_so(world: World) -> None:
 def test_a_failure_that_the_outer_program_catches_is_a_remark(world: World) -> None:
     result = world.run("try:\n    answer = level('Atlantis')\nexcept ToolError as error:\n    answer = error.tool")
     assert (result.status, result.value) == ("answered", "forecast")
-    assert [(remark.tool, remark.within, remark.line) for remark in result.remarks] == [("forecast", "level", 0)]
+    assert [(remark.tool, remark.within, remark.line) for remark in result.remarks] == [("forecast", "level", 2)]
 
 
 def test_a_revision_of_the_model_is_shown_its_own_lines_alone(world: World) -> None:

@@ -35,8 +35,8 @@ def test_a_clients_program_calls_one_and_each_write_is_asked_about(mode: str) ->
     assert (report["status"], book.lines) == ("denied", ["a"])
     assert user.seen[0].message.startswith("A program wants to call append_line within note_twice.")
     assert [(each["tool"], each.get("line", 0), each["within"]) for each in report["calls"]] == [
-        ("append_line", 0, "note_twice"),
-        ("append_line", 0, "note_twice"),
+        ("append_line", 2, "note_twice"),
+        ("append_line", 2, "note_twice"),
     ]
     assert report["fault"]["message"].startswith("line 2: within note_twice, in its line 2: append_line(")
 

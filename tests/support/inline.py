@@ -20,6 +20,15 @@ class ToolError(Exception):
     line, tool = 0, ""
 
 
+def outermost() -> int:
+    """Return the outermost line of the program that runs."""
+    frame, line = sys._getframe(1), 0
+    while frame is not None:
+        line = frame.f_lineno if frame.f_code.co_filename == "<program>" else line
+        frame = frame.f_back  # type: ignore[assignment]
+    return line
+
+
 def parts_of(job: Job) -> list[Any]:
     """Return what is run of a job: the definitions at its end first."""
     tree = ast.parse(job.program)
@@ -48,7 +57,7 @@ class Inline(Sandbox):
         def tool(name: str, parameters: Sequence[str]) -> Callable[..., Any]:
             def ask(*given: Any, **named: Any) -> Any:
                 arguments, line = dict(zip(parameters, given, strict=False)) | named, sys._getframe(1).f_lineno
-                request = CallRequest(next(numbers), name, arguments, line)
+                request = CallRequest(next(numbers), name, arguments, line, outer=outermost() if job.hoisted else 0)
                 made = asyncio.run_coroutine_threadsafe(made_by(request), loop)
                 calls.add(made)
                 reply = made.result()
