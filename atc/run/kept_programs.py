@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from atc._records.events import KeptText
-from atc.programs.linking import Linked, NotLinked, link
 from atc.programs.program import Program
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
@@ -20,7 +19,8 @@ from atc.tools.kept import MAX_NESTED, KeptProgram
 from atc.tools.tool import Tool, Toolset
 from atc.traces.stores.base import StoredRun
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a run without kept programs loads nothing of them
+    from atc.programs.linking import Linked
     from atc.run.run import Run
 
 
@@ -55,6 +55,10 @@ class KeptPrograms:
         Raises:
             NotLinked: they cannot be joined.
         """
+        if not any(tool.kept is not None for tool in self._run.tools.values()):
+            return None
+        from atc.programs.linking import link
+
         if source not in self._linked:
             tools = {name: self._as_before(name, tool) for name, tool in self._run.tools.items()}
             linked = link(Program(source), tools)
@@ -119,6 +123,8 @@ class KeptPrograms:
         if text is None or depth > MAX_NESTED:  # a deeper one is refused as it is joined
             inner = {written: self._as_before(each.name, each, depth + 1) for written, each in tool.inner.items()}
             return replace(tool, inner=inner)
+        from atc.programs.linking import NotLinked
+
         if _digest(text["program"]) != text["sha256"]:  # it was masked, or its trace is not as it was written
             if _digest(tool.kept.program) != text["sha256"]:
                 raise NotLinked(
@@ -135,6 +141,8 @@ class KeptPrograms:
     def _inner(self, name: str, tool: Tool, called: str, depth: int) -> Tool:
         known = next((each for each in _reached(tool) if each.name == called), None) or self._run.all_tools.get(called)
         if known is None:
+            from atc.programs.linking import NotLinked
+
             raise NotLinked(
                 f"the kept program {name!r} called {called!r} in this run before, which is not there any more"
             )

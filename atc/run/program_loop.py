@@ -20,7 +20,6 @@ from atc.errors import InputNeeded, WritesPlanned
 from atc.facts import Fault, Finding
 from atc.parts import SANDBOXES
 from atc.programs.attribution.attribute import Attribution
-from atc.programs.attribution.within import placed
 from atc.programs.check.checker import Checker, broken_tool_findings
 from atc.programs.check.warned import Warned, warned
 from atc.programs.program import Program
@@ -277,6 +276,8 @@ class ProgramLoop:
             looked=self._rests_on_looks,
         ).fault()
         if fault is not None and linked is not None:
+            from atc.programs.attribution.within import placed  # few programs call kept ones
+
             fault = placed(fault, linked, outcome.error, self.grounds)
         return fault and fault.model_copy(update={"finding": self.warned(draft).foretold(fault)})
 

@@ -36,7 +36,6 @@ from atc.facts import Finding
 from atc.models.base import Message, Model, Reply
 from atc.models.budget import Budget
 from atc.models.images import Image
-from atc.programs.linking import Linked
 from atc.programs.program import Program
 from atc.result import Call, Revision
 from atc.run.argument_repair import RULE as REPAIR
@@ -61,6 +60,7 @@ from atc.traces.stores.base import StoredRun
 if TYPE_CHECKING:
     from atc.programs.answers.types import AnswerType
     from atc.programs.feeds import Feeds
+    from atc.programs.linking import Linked
     from atc.run.author import Author, Past
     from atc.run.origins import RunOrigins
 

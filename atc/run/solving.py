@@ -25,7 +25,6 @@ from atc.errors import (
     WritesPlanned,
 )
 from atc.facts import Fault
-from atc.programs.attribution.within import outer_line
 from atc.programs.program import Program
 from atc.programs.responses import Part, Uses, invocation, stated_parts
 from atc.result import Call, Result, Usage
@@ -139,6 +138,8 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
         stop = _stop(outcome, program, planned)
         linked = run.kept.linked(source)
         if stop is not None and linked is not None and (within := linked.within(stop.line)):
+            from atc.programs.attribution.within import outer_line
+
             line = outer_line(linked, within, outcome.error)
             stop = stop.model_copy(update={"line": line, "source_line": linked.own.line(line)[:300]})
     else:
