@@ -188,6 +188,8 @@ def test_a_text_without_an_end_where_values_are_counted() -> None:
         ),
         ("application/json; charset=punycode", lambda n: "a" * n),
         ("application/x-ndjson", lambda n: "1\n" * n),
+        ("application/json", lambda n: "[" + "[NaN," * 9 + '{"a":NaN,"a":1e999},' * n + "1" + "]" * 10),
+        ("application/json", lambda n: "{" + '"a":NaN,' * n + '"b":1}'),
     ],
     ids=("key-twice", "halves", "columns-twice", "siblings", "attributes", "charset", "lines"),
 )
