@@ -513,7 +513,7 @@ class Broker:
             answered = await self._sender.send(attempt, partial(self._mark_sent, attempt.entry))
         finally:
             attempt.measured()
-        attempt.notes += answered.notes
+        attempt.notes += map(self.redactor.text, answered.notes)
         attempt.value, attempt.next_page = answered.value, answered.next_page
 
     async def _response(self, attempt: Attempt) -> None:

@@ -25,6 +25,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from atc.schemas.protocol import JsonSchema
+from atc.wording import outcomes
 
 MAX_DEPTH = 100
 MAX_ITEMS = 200_000
@@ -198,8 +199,7 @@ class _Conversion:
         self._not_finite = 0
 
     def notes(self) -> list[str]:
-        count = self._not_finite
-        return [f"{count:,} {'number' if count == 1 else 'numbers'} (NaN or infinite) became null"] if count else []
+        return [outcomes.became_null(self._not_finite, ())] if self._not_finite else []
 
     def value(self, value: Any, depth: int) -> Any:
         kind = type(value)

@@ -234,8 +234,41 @@ def argument_repairs(made: Sequence[ArgumentRepair], more: int = 0) -> list[str]
 
 def _where(path: Sequence[str | int]) -> str:
     """Write ``at.days[0]``."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return text.removeprefix(".") or "all arguments"
+    return _path(path) or "all arguments"
+
+
+def _path(path: Sequence[str | int]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What was odd in a response, in words: the notes of a call.
+
+
+MAX_STEPS, MAX_STEP = 8, 40
+"""Steps of a place in a response that are named, the last ones, and characters of one."""
+
+
+def became_null(count: int, places: Sequence[Sequence[str | int]]) -> str:
+    """Say that numbers which JSON does not have became null: ``1 number (NaN or infinite) became null: rows[0].price``.
+
+    Args:
+        count: how many there are.
+        places: the first of them.
+    """
+    return f"{count:,} {'number' if count == 1 else 'numbers'} (NaN or infinite) became null{_at(count, places)}"
+
+
+def stood_twice(count: int, places: Sequence[Sequence[str | int]]) -> str:
+    """Say that keys stood twice in an object, and which value counts. Arguments as of :func:`became_null`."""
+    return f"{count:,} {'key' if count == 1 else 'keys'} stood twice, and the last value counts{_at(count, places)}"
+
+
+def _at(count: int, places: Sequence[Sequence[str | int]]) -> str:
+    cut = [[step if isinstance(step, int) else visible(step)[:MAX_STEP] for step in place] for place in places]
+    named = ["…" * (len(place) > MAX_STEPS) + _path(place[-MAX_STEPS:]) for place in cut if place]
+    more = ", …" if count > len(places) else ""
+    return f": {', '.join(named)}{more}" if named else ""
 
 
 # ----------------------------------------------------------------------------------------------------------------------

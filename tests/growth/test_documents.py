@@ -188,8 +188,10 @@ def test_a_text_without_an_end_where_values_are_counted() -> None:
         ),
         ("application/json; charset=punycode", lambda n: "a" * n),
         ("application/x-ndjson", lambda n: "1\n" * n),
+        ("application/json", lambda n: "[" + "[NaN," * 9 + '{"a":NaN,"a":1e999},' * n + "1" + "]" * 10),
+        ("application/json", lambda n: "{" + '"a":NaN,' * n + '"b":1}'),
     ],
-    ids=("key-twice", "halves", "columns-twice", "siblings", "attributes", "charset", "lines"),
+    ids=("key-twice", "halves", "columns-twice", "siblings", "attributes", "charset", "lines", "numbers", "one-key"),
 )
 def test_an_answer_of_a_service(media_type: str, make: Any) -> None:
     assert_linear(make, lambda text: _answer(media_type, text), most=100_000)

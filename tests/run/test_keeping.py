@@ -183,6 +183,15 @@ def test_such_a_value_that_becomes_a_parameter_needs_none(world: World) -> None:
         assert agent.call("people", city_id="C-Bern").value == 140
 
 
+def test_a_value_of_an_earlier_task_needs_one_too(world: World) -> None:
+    programs = ("answer = find_city(city='Lyon')['id']", "answer = get_city(id='C-Lyon')['people']")
+    with world.agent(*programs) as agent, agent.conversation() as talk:
+        talk.run("the id of Lyon")
+        run = talk.run("and how many people live there?")
+        with pytest.raises(UsageError, match="'C-Lyon': find_city had returned it"):
+            agent.keep(run.run_id, "people_there")
+
+
 def test_a_run_that_caught_a_failure_needs_a_yes(world: World) -> None:
     program = (
         "try:\n    found = find_city(city='Paris')\nexcept ToolError:\n    found = {'people': 1}\n"

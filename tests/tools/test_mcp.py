@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, TextContent
 from typer.testing import CliRunner
 
 from atc import Agent, Toolset
@@ -25,6 +25,7 @@ from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.schemas.protocol import Provenance, parameters_of
 from atc.schemas.validate import problems
+from atc.tools.lenient_json import Oddities
 from atc.tools.mcp.spec import Secrets, ServerSpec
 from atc.tools.mcp.transport import value_of
 from atc.tools.sources import open_tools
@@ -419,7 +420,37 @@ def test_probing_calls_what_reads_and_nothing_else(tmp_path: Path, monkeypatch: 
 
 
 def test_what_is_wrong_with_an_answer_is_told_without_its_secrets() -> None:
-    result = CallToolResult(content=[], structuredContent={f"key {SECRET}": math.nan})
+    deep: dict[str, Any] = {}
+    for _ in range(200):
+        deep = {f"key {SECRET}": deep}
+    result = CallToolResult(content=[], structuredContent=deep)
     spec = ServerSpec("a server", Secrets([SECRET]))
-    with pytest.raises(ToolError, match=r"has nan at /key \[redacted\]"):
+    with pytest.raises(ToolError, match=r"nested deeper than 120 levels at /key \[redacted\]"):
         value_of("look", result, spec, True)
+
+
+@pytest.mark.parametrize("form", ["structured", "one text", "two texts"])
+def test_what_json_does_not_have_is_noted_and_ends_nothing(form: str) -> None:
+    value = {f"key {SECRET}": math.nan, "n": 1}
+    text = TextContent(type="text", text=json.dumps(value))
+    content = [] if form == "structured" else [text] * (1 + (form == "two texts"))
+    result = CallToolResult(content=content, structuredContent=value if form == "structured" else None)
+    spec, odd = ServerSpec("a server", Secrets([SECRET])), Oddities()
+    got = value_of("look", result, spec, False, odd)
+    one = {"key [redacted]": None, "n": 1}
+    assert got == ([one, one] if form == "two texts" else one)
+    [note] = odd.notes(spec.secrets.value)
+    assert note.startswith(f"{len(content) or 1} number")
+    assert ("key [redacted]" in note, SECRET in note) == (True, False)
+
+
+@pytest.mark.parametrize("listed", [reading, entry], ids=["read", "write"])
+@pytest.mark.parametrize("form", ["text", "structured"])
+def test_a_server_that_sends_nan_is_read_with_a_note(tmp_path: Path, listed: Any, form: str) -> None:
+    value = {"mean": math.nan, "n": 2}
+    do = {"value": value} if form == "text" else {"reply": {"result": {"content": [], "structuredContent": value}}}
+    source = raw_server(tmp_path, [listed("a")], calls={"a": do})
+    with Agent(Toolset.from_mcp(source), model=FakeModel([]), approve="always", keep_runs=False) as agent:
+        result = agent.run_program("answer = a()")
+    assert (result.status, result.value) == ("answered", {"mean": None, "n": 2})
+    assert result.calls[0].notes == ("1 number (NaN or infinite) became null: mean",)

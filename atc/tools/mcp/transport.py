@@ -15,6 +15,7 @@ from mcp_types import CallToolResult, InputRequiredResult
 
 from atc.errors import Outcome, ToolError, ToolImportError
 from atc.tools.keys import KeyedTransport, KeyPlace
+from atc.tools.lenient_json import Oddities, Path
 from atc.tools.mcp.connection import Connection, McpServer
 from atc.tools.mcp.exchange import NOT_SENT, Exchange
 from atc.tools.mcp.failures import (
@@ -115,7 +116,9 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Account
                     raise ToolError(f"{self.label}: {_NO_READ}", status="changed")
                 sent = True
                 sending()
-                return Answered(await self._made(connection, client, arguments))
+                odd = Oddities()
+                value = await self._made(connection, client, arguments, odd)
+                return Answered(value, notes=odd.notes(server.spec.secrets.value))
         except Unreachable as error:
             raise unreachable(self.label, error, server.spec) from None
         except TimeoutError:
@@ -124,7 +127,7 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Account
                 raise unreachable(self.label, late, server.spec) from None
             raise too_slow(self.label, server.timeout_s) from None
 
-    async def _made(self, connection: Connection, client: Client, arguments: dict[str, Any]) -> Any:
+    async def _made(self, connection: Connection, client: Client, arguments: dict[str, Any], odd: Oddities) -> Any:
         server, exchange = self.server, Exchange()
         spec = server.spec
         try:
@@ -146,7 +149,7 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Account
         server.answered()
         if (heard := HEARD.get()) is not None:
             heard(result)
-        return value_of(self.label, result, spec, self.reads)
+        return value_of(self.label, result, spec, self.reads, odd)
 
     def _too_large(self) -> ToolError:
         limit = self.server.max_bytes
@@ -178,8 +181,14 @@ _WANTS = {
 """What servers ask back: they get none of it."""
 
 
-def value_of(label: str, result: CallToolResult | InputRequiredResult, spec: ServerSpec, reads: bool) -> Any:
-    """The value of a call.
+def value_of(
+    label: str,
+    result: CallToolResult | InputRequiredResult,
+    spec: ServerSpec,
+    reads: bool,
+    odd: Oddities | None = None,
+) -> Any:
+    """The value of a call; what JSON does not have in it becomes null, and is noted in ``odd``.
 
     ``structuredContent`` where there is some. Else each block of the content: a text that is a JSON object or list
     becomes that, any other stays text (``"007"`` and ``"12e3"`` are no numbers); what is no text is described, without
@@ -202,21 +211,26 @@ def value_of(label: str, result: CallToolResult | InputRequiredResult, spec: Ser
         message = server_text("\n".join(texts), spec) or "without a word"
         # a tool's own error may come from before, amid or after what it did
         raise ToolError(f"{label} failed: {message}", status="error", outcome=did, service_message=message)
-    value = result.structured_content
+    value, odd = result.structured_content, Oddities() if odd is None else odd
     if value is None:
-        values = [_block(block) for block in result.content]
+        several = len(result.content) > 1
+        values = [_block(block, odd, (number,) if several else ()) for number, block in enumerate(result.content)]
         if values == ["null"] and "structured_content" in result.model_fields_set:
             values = []
         value = values[0] if len(values) == 1 else values or None
     try:
-        return json_copy(spec.secrets.value(value), "the answer")  # secrets first: what is wrong is told with its keys
-    except (ToolImportError, RecursionError) as error:  # nested without end, NaN
+        value = spec.secrets.value(value)  # secrets first: what is wrong is told with its keys
+        try:
+            return json_copy(value, "the answer")
+        except ToolImportError:
+            return json_copy(odd.mended(value), "the answer")
+    except (ToolImportError, RecursionError) as error:  # nested without end
         raise ToolError(f"{label}: {error}", status="bad_response", outcome=did, cause="bad_response") from None
 
 
-def _block(block: Any) -> Any:
+def _block(block: Any, odd: Oddities, within: Path) -> Any:
     if block.type == "text":
-        return _text(block.text)
+        return _text(block.text, odd, within)
     if block.type == "resource":
         inner = block.resource
         made = {"type": "resource", "uri": inner.uri, "mime_type": inner.mime_type}
@@ -227,13 +241,16 @@ def _block(block: Any) -> Any:
     return {"type": block.type, "mime_type": block.mime_type, "bytes": _size(block.data)}
 
 
-def _text(text: str) -> Any:
+def _text(text: str, odd: Oddities, within: Path) -> Any:
     if text.lstrip()[:1] not in ("{", "["):
         return text
+    found = Oddities()
     try:
-        return json_copy(json.loads(text), "the text")
+        value = json_copy(found.read(text, within), "the text")
     except (ValueError, RecursionError):  # ToolImportError is one: what no value can be is a text still
         return text
+    odd.add(found)
+    return value
 
 
 def _size(base64: str) -> int:

@@ -23,6 +23,7 @@ import xmltodict
 
 from atc.errors import TRANSIENT_STATUSES, Cause, Outcome, ToolError, ToolImportError
 from atc.schemas.names import UniqueNames
+from atc.tools.lenient_json import Oddities, Path
 from atc.tools.openapi.plan import NAMES, ContentKind, Operation, content_kind, essence
 from atc.tools.openapi.security import Credentials
 from atc.tools.openapi.text import clean
@@ -117,8 +118,8 @@ def _codec(charset: str) -> str | None:
     return _CODECS.get(charset.strip("\"' ").lower().replace("_", "-"))
 
 
-def value_in(kind: ContentKind, text: str, media_type: str = "") -> Any:
-    """The value that a text of this kind holds.
+def value_in(kind: ContentKind, text: str, media_type: str = "", odd: Oddities | None = None) -> Any:
+    """The value that a text of this kind holds; what is odd in its JSON is noted in ``odd``.
 
     JSON and YAML give their values, NDJSON a list of them, CSV a list of records (column → text), XML nested mappings
     with ``@name`` for attributes and ``#text`` for text beside them, all else the text.
@@ -126,11 +127,17 @@ def value_in(kind: ContentKind, text: str, media_type: str = "") -> Any:
     Raises:
         Unreadable: the text is not of its kind, or over a limit.
     """
+    odd = Oddities() if odd is None else odd
     read = _READERS.get(kind)
-    if read is None:
+    if kind not in ("json", "ndjson", "csv") and read is None:
         return text
     try:
-        value = _csv(text, "\t" if "tab-separated" in media_type else "") if kind == "csv" else read(text)
+        if read is not None:
+            value = read(text)
+        elif kind == "csv":
+            value = _csv(text, "\t" if "tab-separated" in media_type else "")
+        else:
+            value = _json(text, odd) if kind == "json" else _ndjson(text, odd)
         if text.count("[") + text.count("{") > MAX_DEPTH or kind in ("xml", "yaml"):
             _check_depth(value)
     except RecursionError:
@@ -140,16 +147,16 @@ def value_in(kind: ContentKind, text: str, media_type: str = "") -> Any:
     return value
 
 
-def _json(text: str) -> Any:
-    value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+def _json(text: str, odd: Oddities, within: Path = ()) -> Any:
+    value = odd.read(text, within)
     if _SURROGATE.search(text):
         json.dumps(value, ensure_ascii=False).encode()
     return value
 
 
-def _ndjson(text: str) -> list[Any]:
+def _ndjson(text: str, odd: Oddities) -> list[Any]:
     lines = text.replace("\x1e", "\n").split("\n")  # RFC 7464 begins each value with a record separator
-    return [_json(line) for line in lines if line.strip()]
+    return [_json(line, odd, (number,)) for number, line in enumerate(filter(str.strip, lines))]
 
 
 def _yaml(text: str) -> Any:
@@ -183,29 +190,7 @@ def _csv(text: str, delimiter: str = "") -> list[dict[str, str]]:
     return records
 
 
-_READERS: dict[str, Callable[[str], Any]] = {"json": _json, "ndjson": _ndjson, "yaml": _yaml, "xml": _xml, "csv": _csv}
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        seen: set[str] = set()
-        for name, _ in pairs:
-            if name in seen:
-                raise ValueError(f"the key {name[:80]!r} stands twice in one object")
-            seen.add(name)
-    return made
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"the number {text[:40]} is too big")
-    return number
+_READERS: dict[str, Callable[[str], Any]] = {"yaml": _yaml, "xml": _xml}
 
 
 def _check_depth(value: Any) -> None:
@@ -229,8 +214,11 @@ MAX_URL = 8_000
 """Characters of a URL in a header."""
 
 
-def value_of(operation: Operation, response: httpx.Response, body: bytes, credentials: Credentials) -> Any:
-    """The value of a successful answer, by its content type (:func:`~atc.tools.openapi.answers.value_in`).
+def value_of(
+    operation: Operation, response: httpx.Response, body: bytes, credentials: Credentials, odd: Oddities | None = None
+) -> Any:
+    """The value of a successful answer, by its content type (:func:`~atc.tools.openapi.answers.value_in`); what is odd
+    in its JSON is noted in ``odd``.
 
     Returns:
         JSON values; ``bytes`` where the document declares binary data.
@@ -253,16 +241,16 @@ def value_of(operation: Operation, response: httpx.Response, body: bytes, creden
     if kind == "binary" and kind in declared:
         return credentials.redacted_bytes(body)
     if text is not None and kind == "json":
-        return _value(operation, response, kind, text, credentials)
+        return _value(operation, response, kind, text, credentials, odd)
     if text is not None and kind not in ("text", "binary") and (kind in declared or anything):
-        return _value(operation, response, kind, text, credentials)
+        return _value(operation, response, kind, text, credentials, odd)
     if text is None or kind == "binary":
         raise _unreadable(operation, response, text, credentials)
     is_page = essence(label) in ("text/html", "application/xhtml+xml", "")
     text_expected = operation.returns == "text" or "text" in declared or (anything and not is_page)
     if (not declared or "json" in declared) and operation.returns != "text":  # JSON under a wrong label is common
         try:
-            return _value(operation, response, "json", text, credentials)
+            return _value(operation, response, "json", text, credentials, odd)
         except ToolError:
             if not text_expected:
                 raise _unreadable(operation, response, text, credentials) from None
@@ -335,10 +323,15 @@ def _outcome(operation: Operation) -> Outcome:
 
 
 def _value(
-    operation: Operation, response: httpx.Response, kind: ContentKind, text: str, credentials: Credentials
+    operation: Operation,
+    response: httpx.Response,
+    kind: ContentKind,
+    text: str,
+    credentials: Credentials,
+    odd: Oddities | None,
 ) -> Any:
     try:
-        return credentials.redacted_value(value_in(kind, text, response.headers.get("content-type", "")))
+        return credentials.redacted_value(value_in(kind, text, response.headers.get("content-type", ""), odd))
     except Unreadable as error:
         raise ToolError(
             credentials.redacted(f"{operation.label} answered with {NAMES[kind]} that cannot be used: {error}"),

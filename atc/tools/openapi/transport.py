@@ -19,6 +19,7 @@ from atc._host.trace_context import carried
 from atc.errors import Outcome, ToolError
 from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.keys import KeyedTransport, KeyPlace
+from atc.tools.lenient_json import Oddities
 from atc.tools.openapi.answers import error_of, next_page, value_of
 from atc.tools.openapi.encode import Request, encode
 from atc.tools.openapi.plan import Operation, accept_header
@@ -268,7 +269,9 @@ class OperationTransport(
                         outcome="refused" if operation.reads else "unknown",
                         received=self.service.max_bytes,
                     ) from None
-                return Answered(value_of(operation, response, body, credentials), next_page(operation, response))
+                odd = Oddities()
+                value = value_of(operation, response, body, credentials, odd)
+                return Answered(value, next_page(operation, response), odd.notes(credentials.redacted_value))
             finally:
                 await response.aclose()
         raise ToolError(f"{operation.label} redirects more than {MAX_REDIRECTS} times", outcome="unknown")
