@@ -38,10 +38,10 @@ def call(
     given: options.Given,
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Its arguments; `-` reads a JSON object from standard input."),
+        typer.Argument(metavar="[KEY=VALUE]...", help="Give an argument of the tool; `-` reads all as a JSON object."),
     ] = None,
     json_arguments: Annotated[
-        str, typer.Option("--json-arguments", metavar="<json>", help="Its arguments as one JSON object.")
+        str, typer.Option("--json-arguments", metavar="<json>", help="Give the arguments as one JSON object.")
     ] = "",
     source: options.Source = options.NOWHERE,
     dry_run: Annotated[
@@ -50,10 +50,10 @@ def call(
     verbose: options.Verbose = False,
     as_json: options.Json = False,
 ) -> None:
-    """Call a tool without a model: a program that was kept (`atc runs keep`), or any tool of --tools.
+    """Call a tool without a model: a program that was kept, or any tool of --tools.
 
-    It is a run as any other: in the sandbox, with approval, a journal and a trace. A kept program calls the tools that
-    its run had, where they were; --tools says where they are now.
+    It is a run as any other: in the sandbox, with approval, a journal and a trace. A kept program (`atc runs keep`)
+    calls the tools that its run had, where they were; --tools says where they are now.
 
     Exit codes are those of `atc run`.
     """
