@@ -678,6 +678,7 @@ class Agent:
             try:
                 if resumed is not None:
                     await asyncio.to_thread(run.with_author().restore, resumed)
+                    await asyncio.to_thread(run.kept.restore, resumed)
                     await self._settle(run, resumed)
                 result = await solved(run, strategy, resumed)
             except BaseException as error:

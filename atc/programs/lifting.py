@@ -26,8 +26,10 @@ Role = Literal["argument", "bound", "compared", "named", "other"]
 """How a value is used that the program has written out: it goes into a call of a tool; it bounds a number or a list; it
 is compared with; the program has a name for it; none of these."""
 
-MAX_LITERALS = 500
-"""Values of one program that are looked at; of further ones nothing is said."""
+MAX_LITERALS = 4_000
+"""Values of one program that are looked at; where there is one more, there are too many."""
+MAX_USES = 20
+"""Arguments that are named of one value."""
 MAX_ITEMS = 200
 """Items of a list that is taken as one value."""
 SLICED = ("offset", "limit", "step")
@@ -85,7 +87,7 @@ def written_out(program: Program, protocols: Mapping[str, Protocol]) -> list[Wri
     """
     seen = _Seen()
     _Walk(seen, protocols).module(program.module)
-    found = seen.written[:MAX_LITERALS]
+    found = seen.written
     uses = _uses(program, [each.node for each in found], protocols)
     made = []
     for each, used in zip(found, uses, strict=True):
@@ -143,6 +145,13 @@ def bound_names(program: Program) -> set[str]:
             case _:
                 pass
     return found
+
+
+def plural(name: str) -> str:
+    """Return what several things of a name are called."""
+    if name.endswith("s"):
+        return name
+    return f"{name[:-1]}ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else f"{name}s"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -213,7 +222,7 @@ class _Walk:
                 self._all([*([guard] if guard else ()), *body])
             case ast.For(target=target, iter=iterated) | ast.comprehension(target=target, iter=iterated):
                 name = target.id if isinstance(target, ast.Name) else ""
-                self._in(iterated, "named" if name else "other", f"{name}s" if name else "", tuples=True)
+                self._in(iterated, "named" if name else "other", plural(name) if len(name) > 1 else "", tuples=True)
                 self._all(part for part in ast.iter_child_nodes(node) if part is not iterated)
             case ast.expr():
                 self._in(node, "other", "")
@@ -321,7 +330,7 @@ class _Walk:
         self._all([*node.decorator_list, *node.body])
 
     def _add(self, found: Written) -> None:
-        if len(self._seen.written) < MAX_LITERALS:
+        if len(self._seen.written) <= MAX_LITERALS:
             self._seen.written.append(found)
 
 
@@ -437,7 +446,8 @@ def _followed(program: Program, variables: Sequence[str], protocols: Mapping[str
             original = max((each for each in own if place == each or place.startswith(f"{each}.")), key=len, default="")
             path = tuple(place[len(original) + 1 :].split(".")) if place != original else ()
             for name in {each.tool for each in origins if each.kind == "task" and each.how == "value"} & found.keys():
-                found[name].append(Used(tool=tool, argument=own.get(original, place), path=path, line=line))
+                if len(found[name]) < MAX_USES:
+                    found[name].append(Used(tool=tool, argument=own.get(original, place), path=path, line=line))
     if followed.gave_up:
         for name in found:
             nodes = [n for n in program.nodes if isinstance(n, ast.Name) and n.id == name]

@@ -16,18 +16,16 @@ from typing import Any
 
 from atc._records.keeping import Constant, ConstantFrom, JsonSchema, Lifted, LiftedFrom, Used
 from atc._records.recording import RecordedCall
-from atc.programs.lifting import SLICED, Written, bound_names, inputs_used, written_out
+from atc.programs.lifting import MAX_LITERALS, SLICED, Written, bound_names, inputs_used, plural, written_out
 from atc.programs.program import Program
 from atc.programs.words import has_word
 from atc.sandboxes.inputs import name_problem
-from atc.schemas.identifiers import words_of
+from atc.schemas.identifiers import THINGS, is_identifier, words_of
 from atc.schemas.names import UniqueNames, tool_name
 from atc.schemas.protocol import Protocol, parameters_of
 from atc.schemas.validate import both, problems, resolve, types_of
 
-_SAYS_LITTLE = frozenset(
-    {"name", "id", "code", "key", "value", "text", "data", "input", "item", "q", "query", "type", "number"}
-)
+_SAYS_LITTLE = frozenset({"name", "id", "code", "key", "value", "type", "number"})
 """Names of arguments that tell little by themselves: a variable of the program says more, or what its tool is about."""
 _LEFT_OUT = ("default", "example", "examples", "deprecated", "title")
 _MAX_EXAMPLE = 2_000
@@ -64,11 +62,15 @@ class _Group:
     places: list[Written] = field(default_factory=list)
     in_task: bool = False
     input: str = ""
-    uses: tuple[Used, ...] = ()
+    used: dict[Used, None] = field(default_factory=dict)
     base: str = ""
     variable: str = ""
     source: LiftedFrom | None = None
     name: str = ""
+
+    @property
+    def uses(self) -> tuple[Used, ...]:
+        return tuple(self.used)
 
     @property
     def lines(self) -> tuple[int, ...]:
@@ -84,6 +86,7 @@ class ToolParameters:
         places: of each parameter that the program has written out, where it stands.
         renamed: of inputs that have another name as parameters, that name, by their own.
         unknown: of the user's changes, those that name nothing.
+        too_many: the program has more values than are looked at: of some it is not known what they are.
     """
 
     lifted: tuple[Lifted, ...]
@@ -91,6 +94,7 @@ class ToolParameters:
     places: tuple[tuple[Written, str], ...]
     renamed: Mapping[str, str]
     unknown: tuple[str, ...] = ()
+    too_many: bool = False
 
 
 def tool_parameters(
@@ -110,7 +114,8 @@ def tool_parameters(
         constants: names of parameters that stay.
         changed: by the name of a parameter: another name, or fields of its schema, a ``name`` among them.
     """
-    groups = _groups(program, known)
+    written = written_out(program, known.protocols)
+    groups = _groups(written, known)
     inputs = _inputs(program, known)
     _decide(groups, known)
     _name(program, known, [*inputs, *groups])
@@ -129,7 +134,9 @@ def tool_parameters(
         if each.input and name != each.input:
             renamed[each.input] = name
     stays = [_constant(each, known) for each in groups if each.source is None and _is_shown(each)]
-    return ToolParameters(tuple(made), tuple(stays), tuple(places), renamed, tuple(unknown))
+    return ToolParameters(
+        tuple(made), tuple(stays), tuple(places), renamed, tuple(unknown), len(written) > MAX_LITERALS
+    )
 
 
 def name_problems(names: Sequence[str], program: Program, known: Known, places: Collection[Written]) -> dict[str, str]:
@@ -157,12 +164,12 @@ def name_problems(names: Sequence[str], program: Program, known: Known, places: 
 # Which values are one, and which are parameters.
 
 
-def _groups(program: Program, known: Known) -> list[_Group]:
+def _groups(written: Iterable[Written], known: Known) -> list[_Group]:
     """Return the values of a program that may be meant as one."""
     made: dict[tuple[str, ...], _Group] = {}
-    for place in _parts(written_out(program, known.protocols), known):
-        text = place.value if isinstance(place.value, str) else ""
-        if not place.uses and (place.is_key or text in known.keys):
+    for place in _parts(written, known):
+        texts = place.value if isinstance(place.value, list) else [place.value]
+        if not place.uses and (place.is_key or all(isinstance(each, str) and each in known.keys for each in texts)):
             continue  # what a field is called
         in_task = bool(known.task) and _in_task(place.value, known.task)
         key: tuple[str, ...] = (type(place.value).__name__, json.dumps(place.value, sort_keys=True, default=str))
@@ -170,7 +177,7 @@ def _groups(program: Program, known: Known) -> list[_Group]:
             key = (*key, place.uses[0].argument if place.uses else place.hint or place.role)
         group = made.setdefault(key, _Group(place.value, in_task=in_task))
         group.places.append(place)
-        group.uses = tuple(dict.fromkeys([*group.uses, *place.uses]))
+        group.used.update(dict.fromkeys(place.uses))
     return [*made.values()]
 
 
@@ -214,7 +221,7 @@ def _inputs(program: Program, known: Known) -> list[_Group]:
     read = {node.id for node in program.nodes if isinstance(node, ast.Name)}
     used = inputs_used(program, [name for name in known.inputs if name in read], known.protocols)
     return [
-        _Group(known.inputs[name], input=name, uses=tuple(uses), source="input", name=name)
+        _Group(known.inputs[name], input=name, used=dict.fromkeys(uses), source="input", name=name)
         for name, uses in used.items()
     ]
 
@@ -273,12 +280,12 @@ def _name(program: Program, known: Known, groups: Sequence[_Group]) -> None:
     bound, names = bound_names(program), UniqueNames(each.input for each in groups if each.input)
     ordered = [*lifted, *(group for group in groups if group.source is None)]  # parameters choose first
     for group in ordered:
-        own = {place.variable for place in group.places if place.statement is not None}
-        wanted = [group.base, group.variable, *_longer(group)]
+        taken = bound - {place.variable for place in group.places if place.statement is not None}
+        wanted = [group.base, group.variable, *_longer(group), f"{group.base}_given"]
         if group.variable and counted[group.base] > 1:
             wanted = [group.variable, *wanted]
-        free = [name for each in wanted if (name := _snake(each)) and _is_free(name, bound - own, known)]
-        group.name = names.take(*(free or [f"{_snake(group.base) or 'value'}_given"]))
+        named = map(_snake, wanted)
+        group.name = names.take(next((name for name in named if name and _is_free(name, taken, known)), "value"))
 
 
 def _base(group: _Group, known: Known) -> str:
@@ -289,8 +296,11 @@ def _base(group: _Group, known: Known) -> str:
     use = group.uses[0]
     called = use.path[-1] if use.path else use.argument
     if called.casefold() in _SAYS_LITTLE:
-        called = group.variable or ([*_longer(group), called][0])
-    return _plural(called) if isinstance(group.value, list) and not _takes_list(use, known) else called
+        looped = next((place.hint for place in group.places if place.hint and isinstance(group.value, list)), "")
+        if said := group.variable or looped:
+            return said
+        called = [*_longer(group), called][0]
+    return plural(called) if isinstance(group.value, list) and not _takes_list(use, known) else called
 
 
 def _longer(group: _Group) -> list[str]:
@@ -305,12 +315,6 @@ def _longer(group: _Group) -> list[str]:
 
 def _snake(name: str) -> str:
     return tool_name(name).rstrip("_") if name else ""
-
-
-def _plural(name: str) -> str:
-    if name.endswith("s"):
-        return name
-    return f"{name[:-1]}ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else f"{name}s"
 
 
 def _is_free(name: str, bound: Container[str], known: Known) -> bool:
@@ -429,6 +433,8 @@ def _lifted(group: _Group, name: str, schema: JsonSchema) -> Lifted:
 def _constant(group: _Group, known: Known) -> Constant:
     returned = _returned(group.value, known) if not group.in_task else ""
     source: ConstantFrom = "response" if returned else "program" if known.task else "literal"
+    if not returned and not group.in_task and any(map(_names_one_thing, group.uses)):
+        source = "identifier"
     return Constant(
         name=group.name,
         value=group.value,
@@ -437,6 +443,10 @@ def _constant(group: _Group, known: Known) -> Constant:
         lines=group.lines,
         uses=group.uses,
     )
+
+
+def _names_one_thing(use: Used) -> bool:
+    return is_identifier(use.path[-1] if use.path else use.argument, THINGS)
 
 
 def _returned(value: Any, known: Known) -> str:

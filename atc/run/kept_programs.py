@@ -42,7 +42,8 @@ class KeptPrograms:
         them, where it does."""
         if not any(tool.kept is not None for tool in tools.values()):
             return Toolset()
-        return Toolset(self._of_agent(tool) for tool in tools.inner_tools.values())
+        before = Toolset(self._as_before(name, tool) for name, tool in tools.items())
+        return Toolset(self._of_agent(tool) for tool in before.inner_tools.values())
 
     def _of_agent(self, tool: Tool) -> Tool:
         known = self._run.all_tools.get(tool.name)

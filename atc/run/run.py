@@ -407,7 +407,8 @@ class Run:
         if linked is not None and (texts := self.kept.first_called(linked)):
             started["kept"] = texts
         tools = {name: tool for name, tool in self.tools.items() if tool.kept is None}
-        tools = tools if linked is None else {**linked.inner, **tools}
+        if linked is not None:
+            tools |= {name: broker.tools[name] for name in linked.inner if name in broker.tools}
         if named := await asyncio.to_thread(recorded_tools, text, tools, broker.source_of):
             started["tools"] = named
         if linked is not None:
@@ -598,7 +599,7 @@ class Run:
         tools = {name: tool.protocol for name, tool in self.tools.items()}
         if (linked := self.kept.linked(source)) is not None:
             source, hoisted = linked.source, linked.hoisted
-            inner = {name: tool.protocol for name, tool in linked.inner.items()}
+            inner = {name: self.broker.tools.get(name, tool).protocol for name, tool in linked.inner.items()}
             tools = {name: each for name, each in {**inner, **tools}.items() if name not in linked.kept}
         else:
             hoisted = 0
@@ -633,6 +634,7 @@ def _marked(call: CallHandler, linked: Linked) -> CallHandler:
     """Return what handles the calls of a linked program: each knows the kept program that made it, by its line."""
 
     async def handled(request: CallRequest) -> CallReply:
-        return await call(replace(request, within=linked.within(request.line)))
+        outer = request.outer if request.outer <= linked.own_lines else 0
+        return await call(replace(request, within=linked.within(request.line), outer=outer))
 
     return handled

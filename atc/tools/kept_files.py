@@ -254,7 +254,7 @@ def _problems(error: ValidationError, lines: Mapping[str, int]) -> str:
     known = ", ".join(_Header.model_fields)
     match first["type"]:
         case "extra_forbidden":
-            return f"line {line}: a header has no field {visible(place)[:80]!r}: it has {known}"
+            return f"line {line}: a header has no field '{visible(place)[:80]}': it has {known}"
         case "missing":
             return f"line {line}: the field {place!r} is missing"
         case _:
@@ -268,7 +268,7 @@ def _check(made: _Header, where: str, lines: Mapping[str, int], path: Path | Non
     if problem := name_problem(made.name):
         fail("name", problem)
     if path is not None and path.name != made.name + SUFFIX:
-        fail("name", f"it is called {made.name!r}, and the file {visible(path.name)!r}: give both one name")
+        fail("name", f"it is called {made.name!r}, and the file '{visible(path.name)}': give both one name")
     for used in made.uses:
         parts = used.source
         if parts is not None and (len(parts) != 3 or any(len(part) > MAX_KEPT for part in parts)):
@@ -284,10 +284,10 @@ def _check(made: _Header, where: str, lines: Mapping[str, int], path: Path | Non
     for parameter in properties:
         if parameter_name(parameter) != parameter or parameter in TAKEN or parameter in {*names, made.name}:
             meant = "means something else in the program, or is no name of Python's: give it another name"
-            fail("parameters", f"the parameter {visible(parameter)[:80]!r} {meant}")
+            fail("parameters", f"the parameter '{visible(parameter)[:80]}' {meant}")
     required = made.parameters.get("required", [])
     if unknown := [name for name in required if name not in properties]:
-        fail("parameters", f"the required parameter {visible(unknown[0])[:80]!r} has no schema")
+        fail("parameters", f"the required parameter '{visible(unknown[0])[:80]}' has no schema")
     if made.response is not None:
         ensure_valid_schema(made.response, f"{where}, line {lines['response']}: response")
     if made.name in names:
@@ -298,7 +298,7 @@ def name_problem(name: str) -> str:
     """Return what keeps a kept program from having a name, and what to do; empty where it may have it."""
     meant = tool_name(name[:200])
     if meant != name:
-        return f"{visible(name)[:80]!r} is no free name for a tool: take lower_snake_case, {meant!r} say"
+        return f"'{visible(name)[:80]}' is no free name for a tool: take lower_snake_case, {meant!r} say"
     return f"{name!r} means something else in a program: take another name" if name in TAKEN else ""
 
 
@@ -358,7 +358,9 @@ def kept_text(kept: KeptFile) -> str:
     )
     try:
         header = header_of(kept) | {"sha256": seal_of(kept)}
-        written = yaml.dump(header, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+        written = yaml.dump(
+            header, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None
+        )
     except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
         raise ToolImportError(f"{kept.name}{SUFFIX} cannot be written: {error}") from None
     text = f"{FENCE}\n{written}{FENCE}\n{kept.program}"

@@ -166,8 +166,9 @@ def read_bytes(path: Path) -> ReadFile:
     except FileNotFoundError:
         raise ToolImportError(f"there is no file {where}") from None
     except OSError as error:
-        what = "is a link: name the file itself, or copy it" if error.errno == errno.ELOOP else "cannot be read"
-        raise ToolImportError(f"{where} {what} ({error.strerror})") from None
+        is_link = error.errno == errno.ELOOP
+        what = "is a link: name the file itself, or copy it" if is_link else f"cannot be read: {error.strerror}"
+        raise ToolImportError(f"{where} {what}") from None
     if len(content) > MAX_FILE:
         raise ToolImportError(f"{where} has more than {MAX_FILE:,} bytes: a kept program is shorter")
     return ReadFile(place_of(path), content)

@@ -7,7 +7,7 @@ takes a name that means something else already; it is refused, and not renamed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from atc._host.invisible import visible
@@ -130,8 +130,29 @@ class _Binder:
         if (tool := self._taken.get(name)) is None:
             return ""
         label = tool.protocol.source.label
-        of = f" of {visible(label)[:80]!r}" if label else ""
+        of = f" of '{visible(label)[:80]}'" if label else ""
         return f"the tool {tool.name!r}{of} has this name: keep the run again with another one"
+
+
+def shown(read: ReadPlaces) -> Toolset:
+    """Return kept programs to be looked at, without the tools that they call: their effect is unknown.
+
+    Raises:
+        ToolImportError: there is none.
+    """
+    named = {file.name: file for file in reversed(read.files)}
+    if not named:
+        raise ToolImportError(_none(read.left_out))
+    made = Toolset(
+        Tool(protocol_of(file), kept=KeptProgram(file.program, file.uses, file.run))
+        for file in reversed(named.values())
+    )
+    made.left_out = read.left_out
+    return made
+
+
+def _none(left: Sequence[LeftOut]) -> str:
+    return left[0].reason if left else "no program is kept yet: `atc runs keep RUN --as NAME` keeps one"
 
 
 def joined(tools: Toolset, read: ReadPlaces) -> Toolset:
@@ -146,7 +167,7 @@ def joined(tools: Toolset, read: ReadPlaces) -> Toolset:
     if asked_for := [each for each in left if each.path in named]:
         raise ToolImportError(asked_for[0].reason)
     if not made:
-        raise ToolImportError(left[0].reason if left else "no program is kept yet: `atc runs keep RUN --as NAME`")
+        raise ToolImportError(_none(left))
     made = made if made is not tools else Toolset(tools.values())
     made.left_out = tuple(left)
     return made

@@ -24,7 +24,7 @@ from atc.parts import TOOL_SOURCES
 from atc.tools.functions import tool_from_function
 from atc.tools.kept_files import SUFFIX
 from atc.tools.kept_folders import WORD, is_kept_place, read_places
-from atc.tools.kept_tools import joined
+from atc.tools.kept_tools import joined, shown
 from atc.tools.tool import Tool, Toolset
 
 _DOCUMENTS = (".json", ".yaml", ".yml")
@@ -76,6 +76,18 @@ def open_tools(sources: Sequence[str], **openapi_options: Any) -> Toolset:
     for word in (word for word, kept in words.items() if not kept):
         made = made + _open(word, openapi_options)
     return joined(made, read_places(places)) if places else made
+
+
+def looked_at(sources: Sequence[str], **openapi_options: Any) -> Toolset:
+    """As :func:`open_tools`, where nothing will be called: kept programs stand there without the tools that they call,
+    where no other tools are named.
+
+    Raises:
+        ToolImportError: as :func:`open_tools`.
+    """
+    if sources and all(map(is_kept_place, sources)):
+        return shown(read_places(dict.fromkeys(sources)))
+    return open_tools(sources, **openapi_options)
 
 
 def _open(word: str, options: Mapping[str, Any]) -> Toolset:

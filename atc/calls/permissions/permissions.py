@@ -246,8 +246,15 @@ class Permissions:
         return whole or self.read_only or section.read_only or section.tools is not None
 
     def offered(self, client: Caller, tools: Toolset) -> Toolset:
-        """Return the tools that a caller sees, each with the effect that the permissions take it for."""
-        return Toolset(tool for tool in self.graded(tools).values() if self.sees(client, tool.protocol))
+        """Return the tools that a caller sees, each with the effect that the permissions take it for.
+
+        A kept program that calls one which the caller does not see is none of them.
+        """
+        return Toolset(tool for tool in self.graded(tools).values() if self._sees_whole(client, tool))
+
+    def _sees_whole(self, client: Caller, tool: Tool) -> bool:
+        kept = (each for each in tool.inner.values() if each.kept is not None)
+        return self.sees(client, tool.protocol) and all(self._sees_whole(client, each) for each in kept)
 
     def served(self, tools: Toolset) -> Toolset:
         """Return the tools that some caller may see, each with the effect that the permissions take it for."""
@@ -262,10 +269,11 @@ class Permissions:
         return tools if all(new is old for new, old in zip(made, tools.values(), strict=True)) else Toolset(made)
 
     def _graded(self, tool: Tool) -> Tool:
+        """Return a tool as the permissions take it; a kept program has its effect from the tools that it calls."""
         if tool.kept is None:
             return self._keyed(tool.graded(self.effect(tool.protocol)))
         inner = {name: self._graded(each) for name, each in tool.inner.items()}
-        return tool if all(new is tool.inner[name] for name, new in inner.items()) else tool.with_inner(inner)
+        return tool if all(inner[name] is each for name, each in tool.inner.items()) else tool.with_inner(inner)
 
     def _keyed(self, tool: Tool) -> Tool:
         return tool.bearing(idempotency_of(self.tools, tool.protocol)) if self.tools else tool

@@ -73,6 +73,7 @@ class Face:
             on_read_resource=self._read_resource,
             on_subscriptions_listen=ListenHandler(self._bus),
         )
+        gateway.on_kept = self.change_tools
         if gateway.live is not None:
             gateway.live.on_change(self.change_tools)
 

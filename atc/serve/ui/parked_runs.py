@@ -202,6 +202,7 @@ class ParkedRuns:
             "tool": brief(asked.tool),
             "effect": asked.effect,
             "line": asked.line,
+            "within": brief(asked.within),
             **shown_arguments(self._redactor, self._redactor.value(asked.arguments), asked.feeds, asked.data_flow),
             "warnings": [self._text(each) for each in asked.warnings[:MOST_NOTES]],
             "changed": [self._text(plans.read_again(each)) for each in asked.changed[:MOST_NOTES]],

@@ -112,6 +112,7 @@ class PlannedRuns:
             "tool": brief(call.tool),
             "effect": call.effect,
             "line": call.line,
+            "within": brief(call.within),
             **shown_arguments(self._redactor, self._redactor.value(_arguments(call)), call.feeds, call.data_flow),
             "warnings": [self._text(each) for each in call.warnings[:MOST_NOTES]],
             "notes": [self._text(each) for each in call.notes[:MOST_NOTES]],
