@@ -337,7 +337,7 @@ def test_a_kept_program_is_called_directly_and_each_of_its_calls_is_asked_about(
     asyncio.run(main())
     assert book.lines == ["one"]
     assert [each.message.splitlines()[0] for each in user.seen] == [
-        "A program wants to call append_line. Effect: write.",
+        "A program wants to call append_line within note_down. Effect: write.",
     ] * 2
 
 
