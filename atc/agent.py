@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +55,7 @@ from atc.traces.stores.base import DELETED_AT_ONCE, NoTrace, StoredRun, new_run_
 from atc.traces.telemetry.seam import open_telemetry
 
 if TYPE_CHECKING:
+    from atc._records.keeping import Proposal
     from atc.batch.book import TaskResult
     from atc.batch.limits import Limits
     from atc.batch.work import Executor
@@ -443,6 +444,33 @@ class Agent:
 
         return (await run_given(self, source, inputs=inputs, revises=run, dry_run=dry_run)).result
 
+    def call(
+        self, name: str, arguments: Mapping[str, Any] | None = None, /, *, dry_run: bool = False, **named: Any
+    ) -> Result[Any]:
+        """Call one tool, or one kept program, without a model. Blocks. ``agent.call("get_weather", city="Bergen")``
+
+        It is a run as any other: approved, journalled, resumable. ``value`` is what the tool returned.
+
+        Args:
+            name: of the tool, as programs call it.
+            arguments: by the parameters' names, where one of these is no name of Python's, or is ``dry_run``.
+            dry_run: calls with effects are planned, not made.
+            named: the arguments, by name.
+
+        Raises:
+            UsageError: there is no such tool, or an argument is missing, unknown, or not what the tool's schema says.
+            EnvironmentProblem: not the isolation that was asked for.
+        """
+        return wait_for(self.acall(name, arguments, dry_run=dry_run, **named))
+
+    async def acall(
+        self, name: str, arguments: Mapping[str, Any] | None = None, /, *, dry_run: bool = False, **named: Any
+    ) -> Result[Any]:
+        """:meth:`call` for asynchronous code."""
+        from atc.run.calling import call_tool  # the checker comes with it
+
+        return (await call_tool(self, name, {**(arguments or {}), **named}, dry_run=dry_run)).result
+
     def apply(self, run_id: str, *, by: str | None = None, key: str | None = None) -> Result[Any]:
         """Make what a dry run planned, and nothing else: to call this is the yes to all of it. Blocks.
 
@@ -467,6 +495,79 @@ class Agent:
         from atc.run.apply import apply_plan  # most runs apply no plan
 
         return await apply_plan(self, await asyncio.to_thread(self.store.find, run_id), by=by, key=key)
+
+    def keep(
+        self,
+        run_id: str,
+        name: str,
+        *,
+        parameters: Mapping[str, str | Mapping[str, Any]] | None = None,
+        lift: Sequence[Any] = (),
+        constants: Collection[str] = (),
+        about: str = "",
+        into: str | Path | None = None,
+        confirm: bool | Callable[[Proposal], bool] = False,
+        replace: bool = False,
+    ) -> Tool:
+        """Keep the program of a run that answered as a tool, which :meth:`call` calls without a model.
+
+        Values of the task become parameters. The program is tried on the calls that were recorded: with the run's own
+        values it must give the run's answer again.
+
+        Args:
+            run_id: the run, or the beginning of its name; ``"last"``.
+            name: of the tool.
+            parameters: changes of those that are proposed, by their names: another name, or fields of its JSON Schema
+                (``description``, ``enum`` …; ``name``, too).
+            lift: values of the program, or names of constants, that become parameters as well.
+            constants: names of parameters that stay as they were in the run.
+            about: what the tool does, in one sentence; by default made of the task's words.
+            into: the folder of its file; by default that of the data folder. Elsewhere it needs `atc trust`.
+            confirm: is asked, with the proposal, where a yes is needed: for a value that came from a call, a run with a
+                warning, a program whose author had seen text of strangers. ``True`` is the yes.
+            replace: a kept program of that name is replaced.
+
+        Raises:
+            UsageError: there is no such run, its program cannot be a tool (the message says where and why), a yes is
+                needed and was not given, or a tool of that name is there.
+            EnvironmentProblem: not the isolation that was asked for, or the file cannot be written.
+        """
+        return wait_for(
+            self.akeep(
+                run_id,
+                name,
+                parameters=parameters,
+                lift=lift,
+                constants=constants,
+                about=about,
+                into=into,
+                confirm=confirm,
+                replace=replace,
+            )
+        )
+
+    async def akeep(
+        self,
+        run_id: str,
+        name: str,
+        *,
+        parameters: Mapping[str, str | Mapping[str, Any]] | None = None,
+        lift: Sequence[Any] = (),
+        constants: Collection[str] = (),
+        about: str = "",
+        into: str | Path | None = None,
+        confirm: bool | Callable[[Proposal], bool] = False,
+        replace: bool = False,
+    ) -> Tool:
+        """:meth:`keep` for asynchronous code."""
+        from atc.run.keeping import Edits, keep, propose  # most runs are not kept
+
+        stored = await asyncio.to_thread(self.store.find, run_id)
+        proposal = await propose(self, stored, name, Edits(parameters or {}, lift, constants, about))
+        kept, _ = await keep(
+            self, proposal, confirm=confirm, into=None if into is None else Path(into), replace=replace
+        )
+        return kept
 
     async def _go_on(
         self,
@@ -577,6 +678,7 @@ class Agent:
             try:
                 if resumed is not None:
                     await asyncio.to_thread(run.with_author().restore, resumed)
+                    await asyncio.to_thread(run.kept.restore, resumed)
                     await self._settle(run, resumed)
                 result = await solved(run, strategy, resumed)
             except BaseException as error:

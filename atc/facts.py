@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import ModelWrapValidatorHandler, PrivateAttr, computed_field, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, computed_field, model_validator
 
 from atc import wording
 from atc._records.records import (
@@ -29,6 +29,7 @@ from atc._records.records import (
     Replacement,
     Severity,
     Value,
+    is_empty,
 )
 from atc.errors import Cause
 
@@ -147,6 +148,8 @@ class Fault(_Worded):
         offered: tools that the program asked for, and that the next one can call.
         substitutes: if ``tool`` broke and is banned for this run: tools that give the same, for the next program.
         difference: how the call is not the one that the plan has there, which is applied.
+        within: the kept program in which it happened. ``line`` is then the line that called it, and ``kept_line`` the
+            one of the kept program's own text, 0 when unknown.
         calls_made: how many calls the program made. ``calls_finished``: those that succeeded, and are in the journal.
         message: what is wrong in one sentence. ``evidence``: what the tool really answered there, or where the
             arguments came from that it refused; short text.
@@ -181,6 +184,8 @@ class Fault(_Worded):
     offered: tuple[str, ...] = ()
     substitutes: tuple[Replacement, ...] = ()
     difference: PlanDifference | None = None
+    within: str = Field(default="", exclude_if=is_empty)
+    kept_line: int = Field(default=0, exclude_if=is_empty)
     calls_made: int = 0
     calls_finished: int = 0
 

@@ -33,6 +33,7 @@ from atc._records.records import (
     Record,
     SketchFacts,
     Value,
+    is_empty,
     is_none,
     value_from_json,
 )
@@ -104,6 +105,8 @@ class Call(Record):
         awaits: arguments of a planned call that are unknown until another call is made; not in ``arguments``.
         again: number of the call in doubt that this one sent again with its idempotency key; 0 for none.
         data_flow: :attr:`origins` where a rule or a question needed them, so that the trace has them.
+        within: the kept program that made it, by its program's own claim; empty where the program itself did.
+            ``line`` lies behind the program's own lines then.
     """
 
     index: int
@@ -132,6 +135,7 @@ class Call(Record):
     awaits: tuple[Feed, ...] = ()
     again: int = 0
     data_flow: DataFlow | None = Field(default=None, exclude_if=is_none)
+    within: str = Field(default="", exclude_if=is_empty)
 
     _origins_later: _Later = PrivateAttr(default_factory=lambda: _Later())
 

@@ -53,6 +53,12 @@ MAX_INSTRUCTIONS = 4_000
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 
 
+def _beside_runs(known: dict[str, Any], name: str) -> Path:
+    """Return a folder beside the one of runs, whatever that is; pydantic gives the values that it knows so far."""
+    runs: Path | None = known.get("runs_dir")
+    return (runs.parent if runs is not None else Path(platformdirs.user_state_dir("atc"))) / name
+
+
 class Settings(BaseSettings):
     """All settings with their defaults. ``Settings.load(**given)`` reads the other sources too."""
 
@@ -216,6 +222,10 @@ class Settings(BaseSettings):
     runs_dir: Path = Field(
         default_factory=lambda: Path(platformdirs.user_state_dir("atc")) / "runs",
         description="folder in which runs are kept",
+    )
+    kept_dir: Path = Field(
+        default_factory=lambda data: _beside_runs(data, "kept"),
+        description="folder of the programs that you kept as tools; by default beside the one of runs",
     )
     store: SecretStr | None = Field(
         None, description="database of runs in place of a folder, for many machines: `postgresql://USER@HOST/NAME`"

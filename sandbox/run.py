@@ -7,6 +7,7 @@ is only ever a claim. It is written for honest programs, so that their errors ar
 import ast
 import contextlib
 import functools
+import inspect
 import itertools
 import linecache
 import os
@@ -98,7 +99,8 @@ def serve(sock: socket.socket) -> NoReturn:
         start.begin(**given["start"])
     else:
         start.be_new()
-    run_program(given["program"], given["tools"], inputs, Channel(ends), dry_run=bool(given.get("dry_run")))
+    dry_run, hoisted = bool(given.get("dry_run")), int(given.get("hoisted", 0))
+    run_program(given["program"], given["tools"], inputs, Channel(ends), dry_run=dry_run, hoisted=hoisted)
 
 
 def rehearse() -> None:
@@ -355,14 +357,23 @@ def parallel(*thunks, settle=False):  # type: ignore[no-untyped-def]
 
 
 def run_program(
-    source: str, tools: dict[str, list[str]], inputs: dict[str, object], channel: Channel, *, dry_run: bool = False
+    source: str,
+    tools: dict[str, list[str]],
+    inputs: dict[str, object],
+    channel: Channel,
+    *,
+    dry_run: bool = False,
+    hoisted: int = 0,
 ) -> NoReturn:
-    """Execute a program and report ``done`` or ``raised`` to the host; never returns."""
+    """Execute a program and report ``done`` or ``raised`` to the host; never returns.
+
+    The last ``hoisted`` statements of the source run first: they define the kept programs that it calls.
+    """
     scope = _scope(tools, inputs, channel)
     try:
         if dry_run:
             planned.watch(PROGRAM)
-        _execute(source, scope, dry_run=dry_run)
+        _execute(source, scope, dry_run=dry_run, hoisted=hoisted)
         answered, answer = "answer" in scope, scope.get("answer")
         if not planned.places_in(answer):
             answer = convert.listed(answer, "answer")
@@ -385,17 +396,54 @@ def _scope(tools: dict[str, list[str]], inputs: dict[str, object], channel: Chan
     return {**inputs, "__name__": "__main__", **builtin_names, **stubs}
 
 
-def _execute(source: str, scope: dict[str, object], *, dry_run: bool = False) -> None:
+def _execute(source: str, scope: dict[str, object], *, dry_run: bool = False, hoisted: int = 0) -> None:
     linecache.cache[PROGRAM] = (len(source), None, source.splitlines(True), PROGRAM)
     program: str | ast.Module = source
     if dry_run:
         program, scope[planned.TEXT] = planned.rewritten(source, PROGRAM), planned.text
         scope.setdefault("isinstance", planned.is_instance)
+    if hoisted:
+        tree = ast.parse(source, PROGRAM) if isinstance(program, str) else program
+        program, first = ast.Module(tree.body[:-hoisted], []), ast.Module(tree.body[-hoisted:], [])
+        _define(first, scope)
     try:
         exec(compile(program, PROGRAM, "exec"), scope)  # noqa: S102 - this is the place where programs run
     except SystemExit as left:
         if left.code not in (None, 0):
             raise  # an exit without an error is one way to end
+
+
+def _define(definitions: ast.Module, scope: dict[str, object]) -> None:
+    """Define the kept programs, so that each is called as a tool is: its arguments are bound first, its value is JSON.
+
+    They are compiled apart from the program, whose ``from __future__`` counts for its own text alone.
+    """
+    exec(compile(definitions, PROGRAM, "exec"), scope)  # noqa: S102 - this is the place where programs run
+    made = {node.name: scope[node.name] for node in definitions.body if isinstance(node, ast.FunctionDef)}
+    called = {id(function): make_kept(name, function) for name, function in made.items()}
+    scope.update({name: called[id(value)] for name, value in scope.items() if id(value) in called})
+
+
+def make_kept(name: str, function):  # type: ignore[no-untyped-def]
+    """Return the function that a program calls as ``name``, a kept program."""
+    signature = inspect.signature(function)
+
+    def kept(*args: object, **kwargs: object) -> object:
+        try:
+            given = signature.bind(*args, **kwargs)
+        except TypeError as problem:
+            raise StubError(name, f"{name}() {problem}") from None
+        for key, value in given.arguments.items():  # as of a tool: what is iterated once is a list
+            if not planned.places_in(value):
+                given.arguments[key] = convert.listed(value, f"{name}({key}=…)")
+        answer = function(*given.args, **given.kwargs)
+        if planned.places_in(answer):
+            return answer
+        made = convert.to_json(answer, f"what {name}() returns")
+        return answer if made is answer else convert.from_json(made)  # as it is, it is known for what a call answered
+
+    kept.__name__ = kept.__qualname__ = name
+    return kept
 
 
 def _finish(channel: Channel, report: dict[str, object]) -> NoReturn:

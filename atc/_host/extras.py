@@ -5,20 +5,26 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 _NAME = "atc-runtime"
+_TOOLS = {"uv-receipt.toml": "uv tool install", "pipx_metadata.json": "pipx install --force"}
+"""How ATC is installed as a tool, by the file that the installer leaves in the tool's environment."""
 _REQUIREMENT = re.compile(r"""([\w.-]++)[^;]*+;.*\bextra\s*+==\s*+["']([\w.-]++)["']""")
 
 
 def install_command(*extras: str) -> str:
     """Return the command that adds extras to this installation: a checkout is named by its folder, all else by name.
 
-    An installed package satisfies its own name, so pip fetches what the extras need and not the package again.
+    An installed package satisfies its own name, so pip fetches what the extras need and not the package again. What uv
+    or pipx installed as a tool is in an environment that pip does not see: there the tool is installed anew, with them.
     """
+    if installer := next((each for file, each in _TOOLS.items() if (Path(sys.prefix) / file).is_file()), ""):
+        return f"{installer} {shlex.quote(requirement(*extras))}"
     named = f"[{','.join(extras)}]"
     folder = _checkout()
     return f"pip install {shlex.quote(f'{_NAME}{named}') if folder is None else f'-e {shlex.quote(folder + named)}'}"

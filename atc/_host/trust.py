@@ -93,6 +93,8 @@ RETIRED = frozenset({
 """Settings of older versions. They are ignored, and a warning says so."""
 MAX_FILE = 100_000
 """Bytes of a settings file: whoever is to trust it reads it."""
+_MAX_TRUSTED = 1_000_000
+"""Bytes that are read of a file that was trusted: more than any kind of file may have."""
 State = Literal["trusted", "changed", "gone"]
 
 
@@ -104,11 +106,22 @@ def is_free(name: str, value: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class SettingsFile:
-    """A settings file as it was read, once: what is shown, trusted and used are the same bytes."""
+class ReadFile:
+    """A file as it was read, once: what is shown, trusted and used are the same bytes."""
 
     path: Path
     content: bytes
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the content, in hex."""
+        return hashlib.sha256(self.content).hexdigest()
+
+
+@dataclass(frozen=True)
+class SettingsFile(ReadFile):
+    """A settings file, and what it sets."""
+
     values: dict[str, Any]
 
     @classmethod
@@ -125,7 +138,7 @@ class SettingsFile:
                 content = file.read(MAX_FILE + 1)
             if len(content) > MAX_FILE:
                 raise ValueError(f"it has more than {MAX_FILE:,} bytes: make it shorter")
-            return cls(_place(path), content, parse_toml(content.decode()))
+            return cls(place_of(path), content, parse_toml(content.decode()))
         except (OSError, ValueError, RecursionError) as error:
             raise SettingsError(f"{path} cannot be read: {error}") from None
 
@@ -138,11 +151,6 @@ class SettingsFile:
     def shown(self) -> dict[str, Any]:
         """Return all that it sets, secrets masked. A store's address keeps all but passwords: it says where runs go."""
         return {name: _shown(name, value) for name, value in self.values.items()}
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the content, in hex."""
-        return hashlib.sha256(self.content).hexdigest()
 
 
 def _shown(name: str, value: Any) -> Any:
@@ -174,7 +182,7 @@ class TrustStore:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or platformdirs.user_config_path("atc") / "trusted.json"
 
-    def trusts(self, file: SettingsFile) -> bool:
+    def trusts(self, file: ReadFile) -> bool:
         """Return whether exactly this content of this file was trusted.
 
         Raises:
@@ -182,7 +190,7 @@ class TrustStore:
         """
         return self._files().get(str(file.path)) == file.digest
 
-    def add(self, file: SettingsFile) -> None:
+    def add(self, file: ReadFile) -> None:
         """Trust a file as it is.
 
         Raises:
@@ -197,10 +205,18 @@ class TrustStore:
             SettingsError: the store cannot be believed, or not written.
         """
         files = self._files()
-        known = files.pop(str(_place(path)), None) is not None
+        known = files.pop(str(place_of(path)), None) is not None
         if known:
             self._write(files)
         return known
+
+    def knows(self, path: Path) -> bool:
+        """Return whether a file was trusted once, with this content or another.
+
+        Raises:
+            SettingsError: the store cannot be believed.
+        """
+        return str(place_of(path)) in self._files()
 
     def states(self) -> dict[str, State]:
         """Return every file that was trusted, and whether it still is.
@@ -235,7 +251,7 @@ class TrustStore:
             raise SettingsError(f"{self.path} cannot be written: {error.strerror}") from None
 
 
-def _place(path: Path) -> Path:
+def place_of(path: Path) -> Path:
     """Return where a file is. A link counts as itself: what the file names is looked for from the link's folder."""
     return path.parent.resolve() / path.name
 
@@ -243,7 +259,7 @@ def _place(path: Path) -> Path:
 def _state(path: Path, digest: str) -> State:
     try:
         with path.open("rb") as file:
-            return "trusted" if hashlib.sha256(file.read(MAX_FILE + 1)).hexdigest() == digest else "changed"
+            return "trusted" if hashlib.sha256(file.read(_MAX_TRUSTED)).hexdigest() == digest else "changed"
     except OSError:
         return "gone"
 

@@ -194,22 +194,45 @@ class Findings(TypedDict):
 class ProgramStarted(TypedDict):
     """A program runs. ``warnings``: what the check warned about and one of its writes depends on. ``warned``: all that
     it warned about, each an :class:`atc.facts.Finding`. ``untrusted``: the tools that it can call and whose answers
-    strangers write."""
+    strangers write. ``kept``: the kept programs that it is the first of the run to call, by name
+    (:mod:`atc.run.kept_programs`). ``linked``: the text that its jail runs, where it calls any. ``tools``: those that
+    this names, each an :class:`atc._records.recording.RecordedTool`, so that the run can be replayed without them."""
 
     attempt: int
     warnings: list[str]
     warned: NotRequired[list[dict[str, Any]]]
     untrusted: NotRequired[list[str]]
+    kept: NotRequired[dict[str, KeptText]]
+    linked: NotRequired[LinkedText]
+    tools: NotRequired[dict[str, dict[str, Any]]]
+
+
+class KeptText(TypedDict):
+    """A kept program as a run called it. ``inner``: the names of the tools that it calls, by those that it writes.
+    ``sha256``: of the program, whose text a trace may mask."""
+
+    program: str
+    parameters: dict[str, Any]
+    inner: dict[str, str]
+    sha256: str
+
+
+class LinkedText(TypedDict):
+    """A program joined with the kept programs that it calls. ``hoisted``: how many statements at its end run first."""
+
+    source: str
+    hoisted: int
 
 
 class CallStarted(TypedDict):
-    """A call is in the journal and about to be made."""
+    """A call is in the journal and about to be made. ``within``: the kept program that makes it."""
 
     index: int
     tool: str
     arguments: dict[str, Any]
     effect: str
     line: int
+    within: NotRequired[str]
 
 
 class CallSent(TypedDict):
@@ -243,7 +266,8 @@ class ProgramEnded(TypedDict):
     """A program ended. ``kind`` is that of :class:`atc._records.outcome.Outcome`; ``isolation`` names driver and tier.
 
     ``host_s``: processor seconds that the host spent on its behalf. ``looked``: the names of the values that it ended
-    with, for the next program to see.
+    with, for the next program to see. ``all_pages``: each ``all_pages`` of it, as :meth:`atc.calls.pages.Pages.read`
+    tells them.
     """
 
     attempt: int
@@ -255,6 +279,7 @@ class ProgramEnded(TypedDict):
     isolation: str
     host_s: NotRequired[float]
     looked: NotRequired[list[str]]
+    all_pages: NotRequired[list[dict[str, Any]]]
 
 
 class FaultFound(TypedDict):
@@ -306,12 +331,13 @@ class Answered(TypedDict):
     """The run has an answer: the value, and ``answer``, what the program says of it.
 
     ``unresolved``: the check warned about its program, and the run did not settle it; or a part of a list was taken for
-    the whole.
+    the whole. ``program_value``: what the program had set, where the type that was asked for made another value of it.
     """
 
     value: Any
     answer: str
     unresolved: NotRequired[bool]
+    program_value: NotRequired[Any]
 
 
 DATA: Mapping[EventKind, Any] = {

@@ -401,6 +401,11 @@ def is_none(value: object) -> bool:
     return value is None
 
 
+def is_empty(value: object) -> bool:
+    """Return whether a field of text or a list says nothing, for the same purpose."""
+    return not value
+
+
 FeedKind = Literal["response", "derived", "same", "planned", "input", "task", "program"]
 
 
@@ -446,6 +451,7 @@ class PlannedCall(Record):
         notes: what was repaired, and what else a real run would say about it.
         warnings: what the check warned about and the call depends on.
         data_flow: where its arguments came from, if a rule or a question needed it.
+        within: the kept program that makes it, by the program's own claim; empty without one.
     """
 
     index: int
@@ -459,6 +465,7 @@ class PlannedCall(Record):
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     data_flow: DataFlow | None = Field(default=None, exclude_if=is_none)
+    within: str = Field(default="", exclude_if=is_empty)
 
 
 class ChangedRead(Record):
@@ -493,6 +500,7 @@ class PendingCall(Record):
         same_as: the first other run of the store in which an equal call waits; empty without one.
         until: when it is too late for a yes, in seconds since 1970.
         data_flow: where its arguments came from, if a rule or a question needed it.
+        within: the kept program that makes it, by the program's own claim; empty without one.
     """
 
     index: int
@@ -506,6 +514,7 @@ class PendingCall(Record):
     same_as: str = ""
     until: float = 0.0
     data_flow: DataFlow | None = Field(default=None, exclude_if=is_none)
+    within: str = Field(default="", exclude_if=is_empty)
 
 
 DoubtReason = Literal[

@@ -59,6 +59,7 @@ class ApprovalRequest:
             call; empty where it stood in a program that was written before.
         strangers: the tools whose text strangers write, as far as the run knows: those of ``origins`` are marked.
         protocol_of: returns the protocol of a tool that ``origins`` names: rules see what its server calls it.
+        within: the kept program that makes the call, by the program's own claim: no rule rests on it.
         decided: what a person said of exactly this call while its run waited (:mod:`atc.calls.parked`); ``None`` where
             nobody did. ``decided_by``: who that was.
     """
@@ -84,6 +85,7 @@ class ApprovalRequest:
     protocol_of: Callable[[str], Protocol | None] = field(default=nobody_knows, compare=False, repr=False)
     decided: bool | Refusal | None = None
     decided_by: str = ""
+    within: str = ""
 
     @property
     def data_flow(self) -> DataFlow | None:
@@ -299,7 +301,8 @@ def question_of(request: ApprovalRequest) -> tuple[str, dict[str, Any], tuple[st
         again = f" again ({wording.repeat(run, request.in_doubt, request.same_as, request.waits)})"
     elif request.same_as is not None:
         again = f", {wording.same_call(request.same_as)}"
-    heading = f"allow {question.visible_name(request.tool)}{instead}{again}? effect: {request.effect.value}"
+    within = f" within {question.visible_name(request.within)}" * bool(request.within)
+    heading = f"allow {question.visible_name(request.tool)}{within}{instead}{again}? effect: {request.effect.value}"
     from atc.wording.origins import careful, untrusted_first
 
     flow = request.data_flow

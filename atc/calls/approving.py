@@ -451,6 +451,7 @@ class Approving:
             author_saw=attempt.author_saw,
             strangers=attempt.strangers,
             protocol_of=self.protocol_of,
+            within=attempt.request.within,
         )
 
     def _emit_asked(self, attempt: Attempt, request: ApprovalRequest) -> None:

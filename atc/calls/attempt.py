@@ -174,6 +174,7 @@ class Attempt:
             "arguments": arguments,
             "effect": self.effect.value,
             "line": self.request.line,
+            **({"within": self.request.within} if self.request.within else {}),
         }
 
     def fail(self, error: ToolError, redactor: Redactor) -> CallReply:
@@ -238,6 +239,7 @@ class Attempt:
             repaired_by=self.repaired_by,
             again=0 if self.again is None else self.again.number,
             data_flow=masked_flow(self._flow(), redactor),
+            within=self.request.within,
         )
         return call if self.origins_later is None else call.finding_origins(self.origins_later)
 

@@ -404,6 +404,9 @@ class Broker:
         tool = self.tools.get(attempt.tool)
         if tool is None:
             raise CallRefused(f"{attempt.tool!r} is not one of the tools of this task", status="not_granted")
+        if tool.kept is not None:
+            message = f"{attempt.tool!r} is a kept program: programs alone can call it"
+            raise CallRefused(message, status="not_granted")
         if tool.transport is None:
             message = f"{attempt.tool!r} has no transport: it can be shown, not called"
             raise CallRefused(message, status="not_granted")

@@ -24,6 +24,7 @@ class CallRequest:
         forms: how such arguments are made of these responses, of those that have a form (:mod:`atc.calls.forms`);
             ``None`` of a sandbox that does not say it.
         origins: where the arguments of a call that no program makes come from, if its caller knows; never by a sandbox.
+        within: the kept program that its line belongs to; empty without one. It is a claim, as the line is.
     """
 
     number: int
@@ -34,6 +35,7 @@ class CallRequest:
     unknown: Mapping[str, Sequence[tuple[int, tuple[str | int, ...]]]] = field(default_factory=dict)
     forms: Mapping[str, Any] | None = None
     origins: CallOrigins | None = None
+    within: str = ""
 
 
 @dataclass(frozen=True)

@@ -457,6 +457,11 @@ class Journal:
             self._append(self._starts.add(program, self.stage, self.request, start), sync=False)
         return start
 
+    def last_start(self, program: str) -> tuple[ProgramStart, dict[int, float]] | None:
+        """Return the clock and the seed with which a program ran last, and how long it had run at its replies, by their
+        numbers; ``None`` where it never ran."""
+        return self._starts.last(program)
+
     def reply_times(self, start: ProgramStart) -> ReplyTimes:
         """Return what says with the replies of a program how long it has run."""
 

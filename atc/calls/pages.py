@@ -60,6 +60,7 @@ class Pages:
         self._broker = broker
         self._parts: dict[tuple[int, int], list[Part]] = {}
         self._failed: dict[tuple[int, int], int] = {}
+        self._asked: dict[tuple[int, int], tuple[str, dict[str, Any]]] = {}  # by ``all_pages``
 
     async def call(self, request: CallRequest) -> CallReply:
         """Handle one call of a program.
@@ -76,6 +77,23 @@ class Pages:
         handled = await self._broker.handled(request)
         self._served(request, Part(handled.number))
         return self._answered(request, handled.reply, handled.number)
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return each ``all_pages`` of the program that ran, so that one can tell what it got.
+
+        Each has its ``tool``; the ``arguments`` as the program gave them, by the names that the tool knows; ``calls``:
+        of each page the number of its call in the run, the way to its items, and how many the program got of them; and
+        ``failed``: the number of the call whose error it was answered with, where it was.
+        """
+        attempt = self._broker.journal.attempt
+        found = []
+        for key, (tool, arguments) in self._asked.items():
+            if key[0] != attempt:
+                continue
+            parts = [[part.number, list(part.path), part.count] for part in self._parts.get(key, ())]
+            made: dict[str, Any] = {"tool": tool, "arguments": arguments, "calls": parts}
+            found.append(made | ({"failed": self._failed[key]} if key in self._failed else {}))
+        return found
 
     def placed(self, outcome: Outcome) -> Outcome:
         """Return an outcome whose error names calls by their numbers in the run: the one that failed, and the one whose
@@ -137,18 +155,21 @@ class Pages:
         if not isinstance(name, str) or not isinstance(given, dict) or len(request.arguments) != 2:
             return self._refused(request, CallRefused("it takes a tool and its arguments", status="invalid_arguments"))
         request = dataclasses.replace(request, tool=name[:200], arguments=given)
-        if name not in self._broker.tools:
+        known_tool = self._broker.tools.get(name)
+        asked = given if known_tool is None else original_arguments(known_tool.protocol, given)
+        self._asked[self._broker.journal.attempt, request.number] = request.tool, asked
+        if known_tool is None:
             refused = await self._broker.handled(request)
             return self._answered(request, refused.reply, refused.number)
         if request.unknown:
             return await self.call(request)  # which plans it: no page can be asked for yet
-        protocol = self._broker.tools[name].protocol
+        protocol = known_tool.protocol
         paging = paging_of(protocol)
         if paging is None:
             text = f"{ALL_PAGES} reads tools that are paged, and {name} is not, by its document: call it itself"
             return self._refused(request, CallRefused(text, status="not_paged"))
         known = self._broker.repairs.key_aliases.get(name)
-        reader = _Reader(protocol, paging, original_arguments(protocol, given), self._broker.rules, known)
+        reader = _Reader(protocol, paging, asked, self._broker.rules, known)
         try:
             return await self._read(request, reader)
         except CallRefused as error:

@@ -124,6 +124,7 @@ class Parking:
                 tool=self.redactor.text(attempt.tool),
                 effect=attempt.effect.value,
                 line=attempt.request.line,
+                within=attempt.request.within,
                 arguments=self.redactor.value(attempt.arguments),
                 feeds=request.feeds,
                 warnings=tuple(map(self.redactor.text, _told(request))),

@@ -129,6 +129,12 @@ class Starts:
         self._met.add(asked)
         return self._known.get(asked)
 
+    def last(self, program: str) -> tuple[ProgramStart, dict[int, float]] | None:
+        """Return the latest start of a program, and how long it had run at its replies; ``None`` for a new one."""
+        asked = digest_of_text(program)
+        found = [start for known, start in self._known.items() if known.program == asked]
+        return (found[-1], dict(self._said[found[-1].seed])) if found else None
+
     def add(self, program: str, stage: int, request: int, start: ProgramStart) -> dict[str, Any]:
         """Note the start of a program, and return its record."""
         known = _Known(request, stage, digest_of_text(program))

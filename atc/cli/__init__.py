@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Solve a task: write a program that calls the tools, run it in the sandbox, revise it if it fails.",
     ),
     "chat": ("run:chat", "Solve a series of tasks, each of which may refer to earlier ones."),
+    "call": ("call:call", "Call a tool without a model: a program that was kept, or any tool of --tools."),
     "batch": (
         "batch:batch",
         "Solve the tasks of a file, several at a time, and write a line for each that has ended.",

@@ -18,6 +18,7 @@ from atc.cli.console import Force, clean, err, guarded, out, print_json, short, 
 from atc.cli.find import index_of
 from atc.errors import UsageError
 from atc.settings import Settings
+from atc.tools.kept import KIND
 from atc.tools.sources import FORMS
 
 _LISTED = 1_000
@@ -139,7 +140,7 @@ def _opened(sources: list[str] | None, folder: Path | None, openapi: list[str] |
         for notice in index.notices:
             err.print(clean(notice), style="yellow", markup=False)
         return index
-    return index_of(options.opened(sources or [], openapi=openapi), settings.retrieval)
+    return index_of(options.opened(sources or [], openapi=openapi, look=True), settings.retrieval)
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
@@ -176,7 +177,8 @@ def _entry(index: ToolIndex, entry: Entry) -> dict[str, Any]:
     if not entry.id:
         return made | {"such_as": list(entry.sample)}
     protocol = index.protocol(entry.id)
-    return made | {"id": entry.id, "effect": protocol.effect.value, "description": protocol.description}
+    kept = {"kept": True} if protocol.source.kind == KIND else {}
+    return made | {"id": entry.id, "effect": protocol.effect.value, "description": protocol.description} | kept
 
 
 # -- terminal ----------------------------------------------------------------------------------------------------------
@@ -217,7 +219,7 @@ def print_tool(index: ToolIndex, id: str) -> None:
     """Print what a tool does, and what it takes."""
     protocol = index.protocol(id)
     given = protocol.parameters.get("properties")
-    out.print(Text(f"{short(id, 200)} ({protocol.effect.value})", "bold"))
+    out.print(Text(f"{short(id, 200)} ({options.effect_text(protocol)})", "bold"))
     out.print(Text(short(protocol.description, 1_000) or "it is not described"))
     if isinstance(given, dict) and given:
         out.print(Text(f"takes {short(', '.join(map(str, given)), 300)}", "dim"))

@@ -127,7 +127,7 @@ def search(
         for notice in searched.notices:
             err.print(notice, style="yellow", markup=False)
     else:
-        searched = index_of(options.opened(sources or [], openapi=openapi), chosen)
+        searched = index_of(options.opened(sources or [], openapi=openapi, look=True), chosen)
     on = [name for name in settings.scorers if chosen != "lexical" or name in WITHOUT_VECTORS]
     adapters = OwnAdapters(settings.catalogue)
     learnt = adapters.columns(searched) if settings.learn else ()
@@ -206,7 +206,9 @@ def _print(index: ToolIndex, found: Trajectory, ranked: Sequence[str]) -> None:
     table = Table("", "tool", "effect", "what it does", box=None, header_style="bold")
     for place, name in enumerate(ranked, 1):
         protocol = index.protocol(name)
-        table.add_row(str(place), Text(clean(name)), protocol.effect.value, Text(short(protocol.description, 100)))
+        table.add_row(
+            str(place), Text(clean(name)), options.effect_text(protocol), Text(short(protocol.description, 100))
+        )
     print_table(table)
     for prerequisite in () if strange else found.prerequisites:
         out.print(Text(clean(str(prerequisite))), style="dim")

@@ -53,6 +53,19 @@ With = Annotated[
         "probe (call a tool to see what it answers). May be given several times.",
     ),
 ]
+Direct = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--direct",
+        metavar="NAME",
+        help="List this tool itself beside run_program, for single calls; `auto` chooses small ones that only read. "
+        "May be given several times.",
+    ),
+]
+DirectTokens = Annotated[
+    int,
+    typer.Option("--direct-tokens", min=0, help="Most tokens of the definitions of the tools that `auto` chooses."),
+]
 StubTokens = Annotated[
     int,
     typer.Option(
@@ -79,6 +92,8 @@ def mcp(
     source: options.Source = options.NOWHERE,
     enrich: Enrich = False,
     extras: With = None,
+    direct: Direct = None,
+    direct_tokens: DirectTokens = 600,
     stub_tokens: StubTokens = 450,
     value_characters: ValueCharacters = 8_000,
     probe_reads: ProbeReads = False,
@@ -112,26 +127,32 @@ def mcp(
         raise UsageError("--json belongs to --check: a server's standard output is its client's")
     if http and (enrich or probe_reads):
         raise UsageError("--enrich and --probe-reads serve over pipes: leave --http out")
-    if enrich and (check or extras):
-        raise UsageError("--enrich serves the tools alone: --check and --with are for the server that runs programs")
+    if enrich and (check or extras or direct):
+        raise UsageError(
+            "--enrich serves the tools alone: --check, --with and --direct are for the server that runs programs"
+        )
     mcp_http.check(context, http)
     try:
         import mcp as _  # noqa: F401
     except ImportError:
         raise EnvironmentProblem(f"the package `mcp` is not installed: {install_command('mcp')}") from None
     from atc.serve.mcp.gateway import Gateway, Options
-    from atc.serve.mcp.own_tools import EXTRAS
+    from atc.serve.mcp.own_tools import EXTRAS, OWN_NAMES
     from atc.serve.mcp.stdio import taken
 
     if unknown := [name for name in extras or () if name not in EXTRAS]:
         raise UsageError(f"--with does not know {unknown[0]!r}: there are {', '.join(EXTRAS)}")
+    if clash := [name for name in direct or () if name in OWN_NAMES]:
+        raise UsageError(f"--direct {clash[0]}: the server has a tool of its own of this name; leave it out")
     if not source.tools:
         raise UsageError("no tools are given: name where they are with --tools, such as --tools servers.json")
     # Before the tools are loaded: a module of tools may print.
     outgoing = 1 if check or http else context.with_resource(taken(1))
     settings = Settings.load(**given)
     live = options.opened_live(source, settings)
-    served = Options(stub_tokens, value_characters, tuple(dict.fromkeys(extras or ())))
+    served = Options(
+        stub_tokens, value_characters, tuple(dict.fromkeys(extras or ())), tuple(direct or ()), direct_tokens
+    )
     gateway = Gateway(live.tools, settings, live=live, options=served)
     if check:
         _print_footprint(gateway, as_json=as_json)

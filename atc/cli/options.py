@@ -15,14 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic_settings import EnvSettingsSource
+from rich.text import Text
 from typer.models import OptionInfo
 
 from atc import wording
 from atc._host.trust import RETIRED, SECRET
-from atc.cli.console import err
+from atc.cli.console import clean, err
 from atc.errors import AtcError, UsageError
+from atc.run.resources import with_fitting
+from atc.schemas.protocol import Protocol
 from atc.settings import MAX_INSTRUCTIONS, Settings
-from atc.tools.sources import FORMS, is_openapi, mcp_source, open_tools
+from atc.tools.kept import KIND
+from atc.tools.sources import FORMS, is_openapi, looked_at, mcp_source, open_tools
 from atc.tools.tool import Toolset
 
 if TYPE_CHECKING:
@@ -387,15 +391,27 @@ def opened(
     documents: str | None = None,
     openapi: Sequence[str] | None = None,
     undeclared: bool = False,
+    look: bool = False,
 ) -> Toolset:
-    """The tools that a command line names.
+    """The tools that a command line names. Kept programs that cannot be among them are told of.
+
+    Args:
+        sources: where the tools are.
+        only: patterns of their names.
+        documents: a folder of protocol documents that stand in place of the tools' own.
+        openapi: options of OpenAPI documents.
+        undeclared: read also what an OpenAPI document does not declare.
+        look: the tools are only looked at; see :func:`atc.tools.sources.looked_at`.
 
     Raises:
         UsageError: as :func:`atc.tools.sources.open_tools`, :meth:`Toolset.documented` and :meth:`Toolset.select`; or
             an option is not known.
     """
     given = _of_openapi(only, undeclared or bool(documents), openapi)
-    tools = open_tools(sources, **given)
+    tools = looked_at(sources, **given) if look else open_tools(sources, **given)
+    tools = tools if look else with_fitting(tools)
+    for each in tools.left_out:
+        err.print(Text(clean(f"note: {wording.left_out(each.name, each.reason)}"), style="yellow"))
     tools = tools.documented(documents) if documents else tools
     return _selected(tools, sources, only, given) if only else tools
 
@@ -493,6 +509,11 @@ def openapi_of(pairs: Sequence[str] | None) -> dict[str, Any]:
                 "allow_http_credentials"
             )
     return made
+
+
+def effect_text(protocol: Protocol) -> str:
+    """The effect of a tool for a table, with a mark on kept programs."""
+    return f"{protocol.effect.value} (kept)" if protocol.source.kind == KIND else protocol.effect.value
 
 
 def notes_on(tools: Toolset) -> list[str]:

@@ -19,7 +19,7 @@ from atc._records.events import Event
 from atc._records.prices import money_text
 from atc.agent import Agent
 from atc.calls import question
-from atc.cli import apply, approvals, options, settle
+from atc.cli import apply, approvals, keep, options, record, settle
 from atc.cli.console import WRONG_USE, clean, err, fail, guarded, out, print_json, print_table, short, writable, write
 from atc.cli.kept_source import kept_source
 from atc.cli.run import Images, Shown, finish
@@ -41,8 +41,10 @@ RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end
 app = typer.Typer(help="List the runs that are kept, the latest first; delete some, or approve what waits.")
 app.command("approve")(approvals.approve)
 app.command("apply")(apply.apply)
+app.command("record")(record.record)
 app.command("settle")(settle.settle)
 app.command("undo")(settle.undo)
+app.command("keep")(keep.keep)
 
 
 @app.callback(invoke_without_command=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -17,7 +17,7 @@ from atc.schemas.protocol import parameters_of
 from atc.tools.short_stubs import WHOLE
 from atc.tools.stub_budget import SEPARATOR, Fit, Fitter
 from atc.tools.stubs import render_stub
-from atc.tools.tool import Toolset
+from atc.tools.tool import Tool, Toolset
 from atc.wording.sketches import known_tool
 
 app = typer.Typer(help="List, show and find tools, and print the stub that a model is shown.", no_args_is_help=True)
@@ -35,16 +35,18 @@ def list_tools(
     sources: Sources, only: options.Only = None, openapi: options.OpenApi = None, as_json: options.Json = False
 ) -> None:
     """List the tools of one or several sources: name, effect, arguments, what it does."""
-    tools = options.opened(sources, only=only, openapi=openapi)
+    tools = options.opened(sources, only=only, openapi=openapi, look=True)
     for told in options.notes_on(tools):
         err.print(Text(clean(f"note: {told}"), style="yellow"))
     if as_json:
-        print_json([protocol.model_dump(mode="json") for protocol in tools.protocols])
+        print_json([_data(tool) for tool in tools.values()])
         return
     table = Table("tool", "effect", "arguments", "what it does", box=None, header_style="bold")
     for protocol in tools.protocols:
         arguments = ", ".join(p.name + ("" if p.required else "?") for p in parameters_of(protocol))
-        table.add_row(protocol.name, protocol.effect.value, Text(arguments), Text(short(protocol.description, 100)))
+        table.add_row(
+            protocol.name, options.effect_text(protocol), Text(arguments), Text(short(protocol.description, 100))
+        )
     print_table(table)
 
 
@@ -52,7 +54,7 @@ def list_tools(
 @guarded
 def show(source: Source, name: Name, openapi: options.OpenApi = None) -> None:
     """Print one tool's protocol as a JSON document."""
-    print_json(_one(options.opened([source], openapi=openapi), name).only(name).protocols[0].model_dump(mode="json"))
+    print_json(_data(_one(options.opened([source], openapi=openapi, look=True), name)[name]))
 
 
 @app.command()
@@ -69,7 +71,7 @@ def stub(
     as_json: options.Json = False,
 ) -> None:
     """Print the Python stubs of tools, exactly as a model reads them."""
-    tools = options.opened([source], openapi=openapi)
+    tools = options.opened([source], openapi=openapi, look=True)
     for name in names or ():
         _one(tools, name)
     if budget is not None:
@@ -91,6 +93,16 @@ def stub(
     if budget is not None:
         for name, grade in [*shown.grades.items(), *((name, "left out") for name in shown.left_out)]:
             err.print(f"{clean(name)}: {grade}", markup=False, highlight=False)
+
+
+def _data(tool: Tool) -> dict[str, Any]:
+    """A tool's protocol as JSON; with a kept program's file, run, program, and what it calls."""
+    made = tool.protocol.model_dump(mode="json")
+    if tool.kept is None:
+        return made
+    calls = [used.name for used in tool.kept.uses]
+    file = tool.protocol.source.location
+    return made | {"kept": {"file": file, "run": tool.kept.run, "calls": calls, "program": tool.kept.program}}
 
 
 async def _bound(text: str) -> int:

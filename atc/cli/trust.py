@@ -1,34 +1,38 @@
-"""``atc trust``: accept the settings file of a folder."""
+"""``atc trust``: accept the settings file of a folder, and files of kept programs."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from atc._host.invisible import visible
-from atc._host.trust import FILE, SettingsFile, TrustStore, settings_file
+from atc._host.trust import FILE, ReadFile, SettingsFile, TrustStore, place_of, settings_file
 from atc.calls import question
 from atc.cli import options
-from atc.cli.console import NOT_SOLVED, clean, guarded, out, print_json, print_table
+from atc.cli.console import NOT_SOLVED, clean, err, guarded, out, print_json, print_table
 from atc.errors import UsageError
+from atc.tools.kept_files import read_kept
+from atc.tools.kept_folders import kept_files_at
 
 
 @guarded
 def trust(
-    path: Annotated[Path, typer.Argument(help="The settings file, or the folder that has it.")] = Path(),
+    path: Annotated[
+        Path, typer.Argument(help="The settings file, a file NAME.atc, or the folder that has such files.")
+    ] = Path(),
     list_: Annotated[bool, typer.Option("--list", help="List the files that are trusted.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Do not trust the file any more.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Trust it without being asked.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Let the atc.toml of a folder decide where keys, data and programs go.
+    """Let the atc.toml of a folder decide where keys, data and programs go, and its kept programs call your tools.
 
-    The file is shown first; after a change it needs a new yes.
+    Each file is shown first; after a change it needs a new yes.
 
     Exit codes: 0 it is trusted (or needs no trust), 1 you said no, 2 there is none, or it is wrong.
     """
@@ -36,25 +40,60 @@ def trust(
     if list_:
         _list(store, as_json=as_json)
     elif remove:
-        file = path / FILE if path.is_dir() else path
-        if not store.remove(file):
-            raise UsageError(f"{file} was not trusted: `atc trust --list` shows what is")
-        _finish(file, "removed", as_json=as_json)
+        removed = [each for each in _named(path) if store.remove(each)]
+        if not removed:
+            raise UsageError(f"{path} was not trusted: `atc trust --list` shows what is")
+        _finish(dict.fromkeys(removed, "removed"), as_json=as_json)
     else:
-        _trust(store, settings_file(path), yes=yes, as_json=as_json)
+        states = {file.path: _trusted(store, file, yes=yes) for file in _files(path)}
+        _finish(states, as_json=as_json)
+        if "refused" in states.values():
+            raise typer.Exit(NOT_SOLVED)
 
 
-def _trust(store: TrustStore, file: SettingsFile, *, yes: bool, as_json: bool) -> None:
-    if not file.guarded:
-        _finish(file.path, "free", as_json=as_json)
-    elif store.trusts(file):
-        _finish(file.path, "trusted", as_json=as_json)
-    elif yes or asyncio.run(question.ask(f"trust {visible(str(file.path))}? It sets", file.shown)):
+def _files(path: Path) -> list[ReadFile]:
+    """The files that a path names, each read once.
+
+    Raises:
+        UsageError: there is none, or one is not of a form that can be trusted.
+    """
+    kept = kept_files_at(path)
+    for file in kept:
+        read_kept(file.content, visible(str(file.path)), file.path, edited=True)
+    if kept and not (path.is_dir() and (path / FILE).is_file()):
+        return kept
+    return [settings_file(path), *kept]
+
+
+def _named(path: Path) -> list[Path]:
+    """The files that a path may name, whether or not they are there."""
+    if not path.is_dir():
+        return [path]
+    folder = place_of(path / FILE).parent
+    known = (Path(each) for each in TrustStore().states())
+    return [path / FILE, *(each for each in known if each.parent == folder and each.name != FILE)]
+
+
+def _trusted(store: TrustStore, file: ReadFile, *, yes: bool) -> str:
+    """The state of a file after the user was asked, if need be."""
+    if isinstance(file, SettingsFile) and not file.guarded:
+        return "free"
+    if store.trusts(file):
+        return "trusted"
+    where = visible(str(file.path))
+    changed = " It has changed since you trusted it." if store.knows(file.path) else ""
+    if isinstance(file, SettingsFile):
+        asked: tuple[str, dict[str, Any]] = f"trust {where}?{changed} It sets", file.shown
+    else:
+        text = file.content.decode()
+        if not yes:
+            err.print(Text("\n".join(f"  | {visible(line)}" for line in text.split("\n"))))
+        calls = [used.name for used in read_kept(text, where, edited=True).uses]
+        asked = f"let {where}, as it stands above, call your tools?{changed} It calls", {"tools": calls}
+    if yes or asyncio.run(question.ask(*asked)):
         store.add(file)
-        _finish(file.path, "trusted", as_json=as_json)
-    else:
-        _finish(file.path, "refused", as_json=as_json)
-        raise typer.Exit(NOT_SOLVED)
+        return "trusted"
+    return "refused"
 
 
 _MEANS = {
@@ -65,10 +104,12 @@ _MEANS = {
 }
 
 
-def _finish(path: Path, state: str, *, as_json: bool) -> None:
+def _finish(states: dict[Path, str], *, as_json: bool) -> None:
+    made = [{"path": str(path), "state": state} for path, state in states.items()]
     if as_json:
-        print_json({"path": str(path), "state": state})
-    else:
+        print_json(made[0] if len(made) == 1 else made)
+        return
+    for path, state in states.items():
         out.print(f"{clean(str(path))} {_MEANS[state]}", markup=False)
 
 
@@ -83,4 +124,4 @@ def _list(store: TrustStore, *, as_json: bool) -> None:
     if states:
         print_table(table)
     else:
-        out.print("no settings file is trusted")
+        out.print("no file is trusted")

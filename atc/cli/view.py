@@ -281,7 +281,8 @@ class RunView:
         if data["tool"] == ASK_USER and status == "failed" and data.get("error_status") == "stopped":
             mark, style, result = "?", "yellow", "not answered yet"
         took = _NOT_MADE.get(data["status"], f"{data['seconds'] * 1000:.0f} ms")
-        self.line(f"  {mark} {data['index']}. {data['tool']}({arguments})  {took}".rstrip(), style)
+        within = f" within {visible_name(data['within'])}" if data.get("within") else ""
+        self.line(f"  {mark} {data['index']}. {data['tool']}({arguments}){within}  {took}".rstrip(), style)
         self.line(f"      → {result}", "dim")
         found = [wording.drifted(Drift.model_validate(each)) for each in data.get("drift", ())]
         if data.get("body_error"):

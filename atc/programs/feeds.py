@@ -47,7 +47,7 @@ class Feeds:
     """Finds what feeds the calls of one program.
 
     Args:
-        source: the program; empty where none made the calls.
+        program: that ran; ``None`` where none made the calls.
         calls: all calls of the run, in order.
         protocols: of its tools, by name.
         task: in the user's words.
@@ -56,15 +56,14 @@ class Feeds:
 
     def __init__(
         self,
-        source: str,
+        program: Program | None,
         calls: Sequence[Call],
         protocols: Mapping[str, Protocol],
         task: str,
         inputs: Mapping[str, Any],
     ) -> None:
-        program = Program(source)
         self._protocols = protocols
-        self.flow = program.flow(dict(protocols)) if source and program.tree is not None else None
+        self.flow = program.flow(dict(protocols)) if program is not None and program.tree is not None else None
         self._answered: list[Call] = []
         self.see(calls)
         self._task = task.casefold()

@@ -36,10 +36,11 @@ class Program:
 
     Args:
         source: the text, with lines that end in ``\\n``.
+        hoisted: how many statements at its end run first (:mod:`atc.programs.linking`); its tree begins with them.
     """
 
-    def __init__(self, source: str) -> None:
-        self.source = source
+    def __init__(self, source: str, hoisted: int = 0) -> None:
+        self.source, self.hoisted = source, hoisted
         self._flows: dict[tuple[int, ...], tuple[tuple[Protocol, ...], Flow]] = {}
 
     def __eq__(self, other: object) -> bool:
@@ -109,9 +110,12 @@ class Program:
     @lazy
     def _parsed(self) -> ast.Module | NotParsed:
         try:
-            return parse(self.source)
+            tree = parse(self.source)
         except NotParsed as problem:
             return problem
+        if self.hoisted:
+            tree.body = tree.body[-self.hoisted :] + tree.body[: -self.hoisted]
+        return tree
 
 
 def parse(source: str) -> ast.Module:

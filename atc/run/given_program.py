@@ -58,6 +58,7 @@ async def run_given(
     dry_run: bool = False,
     listener: Listener | None = None,
     run_id: str = "",
+    tools_from: str | None = None,
 ) -> GivenRun:
     """Run one program.
 
@@ -73,6 +74,7 @@ async def run_given(
         dry_run: calls with effects are planned, not made.
         listener: told of every event.
         run_id: of a new run; made here when not given.
+        tools_from: is noted in the trace of a new run: where the tools are, for whoever goes on with it.
 
     Raises:
         UsageError: there is no such run, it is of another kind, the program is empty or too long, or an input cannot be
@@ -89,7 +91,7 @@ async def run_given(
         program = await asyncio.to_thread(_last_program, revised) if source is None else source
     elif source is not None:
         program, title = source, await asyncio.to_thread(title_of, source, agent.tools)
-        request = agent._request(f"{author}: {title}" if author else title, dry_run=dry_run)
+        request = agent._request(f"{author}: {title}" if author else title, dry_run=dry_run, source=tools_from)
     else:
         raise UsageError("give a program, or the run whose program goes on")
     await asyncio.to_thread(_check, agent, inputs or {})  # they may be large

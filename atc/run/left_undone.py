@@ -27,7 +27,7 @@ from atc.errors import Cause
 from atc.facts import Fault
 from atc.programs.program import Program
 from atc.programs.responses import blames_arguments, failure_case, has_other_value, invocation, names_error
-from atc.result import Call, Effect, Revision, RunStatus
+from atc.result import Call, Effect, RunStatus
 from atc.run.base import Ending
 from atc.run.endings import advised
 from atc.run.run import Run
@@ -40,7 +40,7 @@ def settled(ending: Ending, run: Run) -> Ending:
     """Return the ending of a run that answered, as what it left undone makes it. Any other ending stays as it is."""
     if ending.status != "answered":
         return ending
-    left = LeftUndone(run.broker, run.calls, run.revisions)
+    left = LeftUndone(run.broker, run.calls, [run.kept.as_run(each.program) for each in run.revisions])
     lines = run.revisions[-1].program.splitlines() if run.revisions else []
     unresolved = tuple(_unresolved(run, left))[:MAX_WARNINGS]
     remarks = tuple(_fault_of(call, lines) for call in left.caught)[: MAX_REMARKS - len(unresolved)] + unresolved
@@ -121,12 +121,12 @@ class LeftUndone:
     Args:
         broker: of the run.
         calls: of this request, in order.
-        revisions: its programs, by which it is known what they look at of a response.
+        programs: as they ran, by which it is known what they look at of a response.
     """
 
     broker: Broker
     calls: Sequence[Call]
-    revisions: Sequence[Revision] = ()
+    programs: Sequence[Program] = ()
 
     @cached_property
     def write(self) -> Call | None:
@@ -224,7 +224,7 @@ class LeftUndone:
 
     def _looks_at(self, call: Call) -> bool:
         """Return whether a program of the run names the field in which a response states an error."""
-        return any(names_error(Program(each.program), call) for each in self.revisions)
+        return any(names_error(each, call) for each in self.programs)
 
     def _is_done(self, call: Call) -> bool:
         """Return whether a write was refused because an earlier stage or task did the same."""
@@ -310,4 +310,5 @@ def _fault_of(call: Call, lines: Sequence[str]) -> Fault:
         speaker="broker" if call.status == "refused" else "tool",
         reason=stated.message if stated is not None else call.error or "",
         status=call.error_status,
+        within=call.within,
     )

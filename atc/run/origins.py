@@ -43,6 +43,7 @@ class FollowedProgram:
         names: of these variables.
         task: in the user's words.
         text: what its other literals are.
+        hoisted: how many statements at its end run first (:mod:`atc.programs.linking`).
     """
 
     def __init__(
@@ -53,8 +54,9 @@ class FollowedProgram:
         names: Collection[str] = (),
         task: str = "",
         text: OriginKind = "literal",
+        hoisted: int = 0,
     ) -> None:
-        self.source = source
+        self.source, self._hoisted = source, hoisted
         self._tools, self._inputs, self._names = tools or {}, inputs, names
         self._task, self._text = task, text
         self._lock = threading.Lock()
@@ -84,7 +86,7 @@ class FollowedProgram:
             given = self._inputs()
             inputs = {name: given.get(name, UNKNOWN) for name in self._names}
             self._followed = ProgramOrigins(
-                Program(self.source), self._tools, inputs=inputs, task=self._task, text=self._text
+                Program(self.source, self._hoisted), self._tools, inputs=inputs, task=self._task, text=self._text
             )
         return self._followed
 
@@ -182,7 +184,7 @@ def _followed(begun: BegunProgram) -> FollowedProgram:
     inputs = begun.inputs
     if begun.text == "author":  # a client's model gave them as it gave the program, but for those that were kept for it
         inputs = lambda: {**dict.fromkeys(begun.names, AUTHOR), **begun.inputs()}  # noqa: E731
-    return FollowedProgram(begun.source, begun.tools, inputs, begun.names, begun.task, begun.text)
+    return FollowedProgram(begun.source, begun.tools, inputs, begun.names, begun.task, begun.text, begun.hoisted)
 
 
 def _doubted(

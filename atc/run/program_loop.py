@@ -20,6 +20,7 @@ from atc.errors import InputNeeded, WritesPlanned
 from atc.facts import Fault, Finding
 from atc.parts import SANDBOXES
 from atc.programs.attribution.attribute import Attribution
+from atc.programs.attribution.within import placed
 from atc.programs.check.checker import Checker, broken_tool_findings
 from atc.programs.check.warned import Warned, warned
 from atc.programs.program import Program
@@ -31,6 +32,7 @@ from atc.run.recover import broken_tools
 from atc.run.run import Run
 from atc.run.tool_requests import ToolRequests
 from atc.run.writer import DEFAULT_OPTIONS, Draft, Writer, WritingOptions
+from atc.tools.tool import Toolset
 from atc.traces.stores.base import StoredRun
 
 T = TypeVar("T")
@@ -261,17 +263,21 @@ class ProgramLoop:
         looked = run.look is not None and run.look.values is not None
         if looked and (refused := refused_write(self.grounds)) is not None:
             return refusal(refused)
+        linked = run.kept.linked(draft.source)
+        tools = run.tools if linked is None else Toolset({**linked.inner, **run.tools}.values())
         fault = Attribution(
-            draft.program,
+            run.kept.as_run(draft.source),
             outcome,
             self.grounds,
-            run.tools,
+            tools,
             run.settings.active_rules,
             run.inputs,
             self.answer_type,
             stated=not self.grounds and self.options.author == "caller",
             looked=self._rests_on_looks,
         ).fault()
+        if fault is not None and linked is not None:
+            fault = placed(fault, linked, outcome.error, self.grounds)
         return fault and fault.model_copy(update={"finding": self.warned(draft).foretold(fault)})
 
     async def traced(self, draft: Draft, outcome: Outcome) -> Fault | None:

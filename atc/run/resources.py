@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -98,16 +99,32 @@ def catalogue_of(
     """Return the catalogue that was given, or one of these tools.
 
     Raises:
-        UsageError: there are no tools, or the catalogue is given with what it has already.
+        UsageError: there are no tools, or the catalogue is given with what it has already, or a kept program of it does
+            not fit what it calls. Of other tools such a program is left out, with a warning.
     """
     if catalogue is None:
         if tools is None:
             raise UsageError("an agent needs tools: Agent([function, …]), Agent(Toolset…) or Agent(catalogue=…)")
-        return Catalogue(tools, retriever=retriever, settings=settings)
+        given = toolset_of(tools)
+        made = with_fitting(given)
+        for left in made.left_out[len(given.left_out) :]:
+            warnings.warn(left.reason, stacklevel=2)
+        return Catalogue(made, retriever=retriever, settings=settings)
     if not isinstance(catalogue, Catalogue):
         raise UsageError(f"catalogue must be a Catalogue or a folder, not {type(catalogue).__name__}")
     if retriever is not None:
         raise UsageError("a catalogue has its retriever: give it there, Catalogue(tools, retriever=…), or no catalogue")
     if tools is not None and tools is not catalogue.tools and toolset_of(tools) != catalogue.tools:
         raise UsageError("the tools are not those of the catalogue: give one of them, or a catalogue of these tools")
+    if (made := with_fitting(catalogue.tools)) is not catalogue.tools:
+        raise UsageError(made.left_out[-1].reason)
     return catalogue
+
+
+def with_fitting(tools: Toolset) -> Toolset:
+    """Return the tools without the kept programs that do not fit what they call (:mod:`atc.run.kept_checks`)."""
+    if all(tool.kept is None for tool in tools.values()):
+        return tools
+    from atc.run.kept_checks import fitting  # the checker comes with it
+
+    return fitting(tools)

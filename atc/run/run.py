@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from atc._records.events import Emit, ProgramStarted
 from atc._records.origins import CallOrigins, OriginKind, Origins
 from atc._records.outcome import Outcome
+from atc._records.packing import pack
 from atc._records.records import Feed, Misfit
 from atc.calls.argument_repairs import Complaint, bounded_key_aliases, read_key_aliases
 from atc.calls.broker import Broker
-from atc.calls.contract import CallRequest
+from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.calls.entry import CallKey
 from atc.calls.json_values import to_json_value
 from atc.calls.pages import Pages
@@ -35,14 +36,17 @@ from atc.facts import Finding
 from atc.models.base import Message, Model, Reply
 from atc.models.budget import Budget
 from atc.models.images import Image
+from atc.programs.linking import Linked
 from atc.programs.program import Program
 from atc.result import Call, Revision
 from atc.run.argument_repair import RULE as REPAIR
 from atc.run.argument_repair import ModelRepairer
 from atc.run.ask_user import Questions
 from atc.run.asking import ask, task_message, type_note
+from atc.run.kept_programs import KeptPrograms
 from atc.run.look import Look
 from atc.run.preamble import Preamble
+from atc.run.recording import recorded_tools
 from atc.run.recover import Recovery
 from atc.run.resources import Resources
 from atc.run.tools_before import tools_before
@@ -79,6 +83,7 @@ class BegunProgram(NamedTuple):
     names: Sequence[str]
     task: str
     text: OriginKind
+    hoisted: int = 0
 
 
 @dataclass(kw_only=True)
@@ -155,8 +160,10 @@ class Run:
         self._grouped = False
         self._acting = asyncio.Lock()
         self._graph: tuple[Toolset, ToolGraph] | None = None
-        self._source = ""
-        """The program that runs; empty where calls are made without one."""
+        self._program: Program | None = None
+        """The program that runs, joined with what it calls; ``None`` where calls are made without one."""
+        self.kept = KeptPrograms(self)
+        """Joins the programs of the run with the kept programs that they call."""
         self._feeds: Feeds | None = None
         self.begun: dict[tuple[int, int], BegunProgram] = {}
         """The programs that ran, by the numbers of the stage and the program."""
@@ -332,10 +339,11 @@ class Run:
         """
         if self.questions is not None:
             tools = self.questions.beside(tools)
-        new = Toolset(tool for name, tool in tools.items() if name not in self._open)
+        callable_ = [*tools.values(), *self.kept.inner(tools).values()]
+        new = Toolset(tool for tool in callable_ if tool.name not in self._open)
         await self.stack.enter_async_context(new.opened())
         self._open.update(new)
-        self.broker.grant(tools)
+        self.broker.grant(Toolset(callable_))
         self.tools = tools
 
     # -- acting --------------------------------------------------------------------------------------------------------
@@ -384,30 +392,44 @@ class Run:
         self, program: str, warnings: Mapping[str, tuple[str, ...]] | None, warned: Sequence[Finding]
     ) -> Outcome:
         attempt, broker = len(self.revisions), self.broker
-        broker.begin_program(warnings)
-        asked = await asyncio.to_thread(self._may_call, program) if broker.journal.has_written else ()
-        broker.journal.read_anew(program, asked)
-        self._source, self._feeds = program, None
+        linked = await asyncio.to_thread(self.kept.link, program)
+        text = program if linked is None else linked.source
+        broker.begin_program(self.kept.warnings(warnings or {}))
+        asked = await asyncio.to_thread(self._may_call, text) if broker.journal.has_written else ()
+        broker.journal.read_anew(text, asked)
+        self._program, self._feeds = self.kept.as_run(program), None
         told = dict.fromkeys(text for texts in broker.warnings.values() for text in texts)
         started: ProgramStarted = {"attempt": attempt, "warnings": list(told)}
         if warned:
             started["warned"] = [finding.model_dump() for finding in warned]
         if untrusted := self.begins(program):
             started["untrusted"] = untrusted
+        if linked is not None and (texts := self.kept.first_called(linked)):
+            started["kept"] = texts
+        tools = {name: tool for name, tool in self.tools.items() if tool.kept is None}
+        if linked is not None:
+            tools |= {name: broker.tools[name] for name in linked.inner if name in broker.tools}
+        if named := await asyncio.to_thread(recorded_tools, text, tools, broker.source_of):
+            started["tools"] = named
+        if linked is not None:
+            started["linked"] = {"source": text, "hoisted": linked.hoisted}
         self.emit("program_started", started)
         limits = limits_from(self.settings)
-        start = broker.journal.start_of(program)
+        start = broker.journal.start_of(text)
         job = Job(
-            program,
-            signatures(self.tools),
+            text,
+            signatures(tools),
             limits,
             self.inputs,
             broker.clock,
             broker.holds_back,
             broker.host_time,
             start,
+            0 if linked is None else linked.hoisted,
         )
         call = self._pages.call if self.look is None else self.look.begin(self._pages.call)
+        if linked is not None:
+            call = _marked(call, linked)
         outcome = await self.sandbox.run(job, broker.journal.reply_times(start).timed(call, broker.reads))
         outcome = self._pages.placed(outcome)
         self.last_answer = outcome.value
@@ -416,7 +438,9 @@ class Run:
         printed = {"stdout": outcome.stdout[-MAX_OUTPUT:], "stderr": outcome.stderr[-MAX_OUTPUT:]}
         measured = {"isolation": self.isolation, "host_s": round(outcome.host_s, 6)}
         seen = self.look.values if self.look is not None else None
-        looked = {"looked": list(seen)} if seen is not None else {}
+        looked: dict[str, Any] = {"looked": list(seen)} if seen is not None else {}
+        if pages := self._pages.read():
+            looked["all_pages"] = broker.redactor.value(pack(pages))
         self.emit("program_ended", {"attempt": attempt, **ended, **printed, **measured, **looked})
         if held_back(self.last_calls) is not None:
             raise WritesPlanned(program, outcome)
@@ -462,7 +486,7 @@ class Run:
             if self._feeds is None:
                 from atc.programs.feeds import Feeds
 
-                self._feeds = Feeds(self._source, calls, protocols, self.task, inputs)
+                self._feeds = Feeds(self._program, calls, protocols, self.task, inputs)
             self._feeds.see(calls)
             return self._feeds.of(call)
 
@@ -487,7 +511,7 @@ class Run:
             return await self._called_tool(tool, arguments, origins)
         async with self._alone():
             self.broker.begin_program()
-            self._source, self._feeds = "", None
+            self._program, self._feeds = None, None
             self.begins("")
             made = await self._called_tool(tool, arguments, origins)
             self._called = made.succeeded
@@ -573,7 +597,13 @@ class Run:
         """Note what the program that begins is followed by, should somebody ask where its values come from."""
         journal, task = self.broker.journal, self.preamble.words_with(self.task)
         tools = {name: tool.protocol for name, tool in self.tools.items()}
-        begun = BegunProgram(source, tools, self.input_origins, [*self.inputs], task, self.text)
+        if (linked := self.kept.linked(source)) is not None:
+            source, hoisted = linked.source, linked.hoisted
+            inner = {name: self.broker.tools.get(name, tool).protocol for name, tool in linked.inner.items()}
+            tools = {name: each for name, each in {**inner, **tools}.items() if name not in linked.kept}
+        else:
+            hoisted = 0
+        begun = BegunProgram(source, tools, self.input_origins, [*self.inputs], task, self.text, hoisted)
         self.begun[journal.stage, journal.attempt] = begun
 
     @asynccontextmanager
@@ -598,3 +628,12 @@ class Run:
     def record(self, revision: Revision) -> None:
         """Keep a program and how it went: the result has it."""
         self.revisions.append(revision)
+
+
+def _marked(call: CallHandler, linked: Linked) -> CallHandler:
+    """Return what handles the calls of a linked program: each knows the kept program that made it, by its line."""
+
+    async def handled(request: CallRequest) -> CallReply:
+        return await call(replace(request, within=linked.within(request.line)))
+
+    return handled

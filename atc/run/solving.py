@@ -14,6 +14,7 @@ from atc._records.outcome import Outcome
 from atc._records.packing import pack
 from atc._records.records import WARNINGS, DryRun, FaultCase, Observed, Place, PlannedCall, Stop
 from atc.calls.attempt import masked_flow
+from atc.calls.json_values import canonical
 from atc.calls.sending import NOT_MADE, held_back
 from atc.errors import (
     BudgetExceeded,
@@ -51,11 +52,11 @@ MAX_PARTS = 3
 
 async def first_parts(run: Run) -> tuple[Fault, ...]:
     """Return the remarks on the program that answered; it is followed in a thread, if a response is a part."""
-    protocols = {protocol.name: protocol for protocol in run.tools.protocols}
+    protocols = {name: tool.protocol for name, tool in run.broker.tools.items()}
     stated = stated_parts([call for call in run.last_calls if call.line], protocols)
     if not stated or not run.revisions:
         return ()
-    program = Program(run.revisions[-1].program)
+    program = run.kept.as_run(run.revisions[-1].program)
 
     def taken() -> list[Part]:
         if program.tree is None:
@@ -114,13 +115,15 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
     protocols = {name: tool.protocol for name, tool in run.broker.tools.items()}
     masked = run.broker.redactor.text
     warned = {each.number: tuple(map(masked, each.warnings)) for each in run.broker.planned}
-    feeds = Feeds(source, run.calls, protocols, run.task, run.inputs)
+    program = run.kept.as_run(source)
+    feeds = Feeds(program if source else None, run.calls, protocols, run.task, run.inputs)
     calls = tuple(
         PlannedCall(
             index=call.index,
             tool=call.tool,
             effect=call.effect.value,
             line=call.line,
+            within=call.within,
             arguments=call.arguments,
             unknown=feeds.expressions(call),
             feeds=feeds.of(call),
@@ -132,7 +135,7 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
     )
     outcome = ended.outcome if ended is not None and isinstance(ended.outcome, Outcome) else None
     if outcome is not None:
-        stop = _stop(outcome, Program(source), planned)
+        stop = _stop(outcome, program, planned)
     else:
         stop = Stop(needs=planned[-1].index) if fault is None else Stop(reason=fault.message[:1000])
     unseen = tuple(call.index for call in run.calls if call.succeeded and call.index > planned[0].index)
@@ -295,6 +298,8 @@ def end(run: Run, result: Result, **more: bool) -> None:
         answered: Answered = {"value": pack(result.json_value), "answer": result.answer}
         if any(each.case in WARNINGS for each in result.remarks):
             answered["unresolved"] = True
+        if run.answer_type is not None and canonical(run.last_answer) != canonical(result.json_value):
+            answered["program_value"] = pack(run.last_answer)
         run.emit("answered", answered)
     run.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions", "sketch"}) | more)
 

@@ -83,6 +83,9 @@ class Job:
         clock: stands still while the host waits for a person or a model; the program's wall time with it.
         host_time: the account of whom the program belongs to, a run: what the host does for it is added there.
         start: the clock and the seed of the program; ``None``: the machine's.
+        hoisted: how many statements at the end of the program run first: they define the kept programs that it calls
+            (:mod:`atc.programs.linking`). Each definition of a function there is called as a tool is: what it does not
+            take is a ``TypeError`` that names it, and what it returns becomes JSON values and bytes.
         dry_run: calls may be planned and not made (:attr:`CallReply.planned`): the program ends where it needs the
             value of one.
 
@@ -98,6 +101,7 @@ class Job:
     dry_run: bool = False
     host_time: HostTime = field(default_factory=HostTime, repr=False, compare=False)
     start: ProgramStart | None = None
+    hoisted: int = 0
 
     def __post_init__(self) -> None:
         check_names(self.inputs, self.tools)

@@ -20,6 +20,7 @@ from atc._host.files import resource_dir
 from atc.errors import ToolImportError
 from atc.schemas.protocol import Protocol
 from atc.schemas.validate import ensure_valid_schema
+from atc.tools.kept import KIND
 from atc.tools.parse import MAX_BYTES, parse_document
 from atc.tools.tool import Tool, Toolset
 
@@ -169,6 +170,10 @@ def _protocol(entry: Any, where: str) -> Protocol:
             f"{'.'.join(map(str, item['loc'])) or 'document'}: {item['msg']}" for item in error.errors()[:5]
         )
         raise ToolImportError(f"{where}: {problems} (see {SCHEMA_FILE})") from None
+    if protocol.source.kind == KIND:
+        raise ToolImportError(
+            f"{where}: source.kind: {KIND!r} is for files NAME.atc, which have a program: leave it out"
+        )
     ensure_valid_schema(protocol.parameters, f"{where}: parameters")
     if protocol.returns is not None:
         ensure_valid_schema(protocol.returns, f"{where}: returns")

@@ -7,9 +7,16 @@ about by itself, written into the run's journal, and within the run's budget.
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from atc.schemas.protocol import SourceKey
+from atc.result import Effect
+from atc.schemas.protocol import Protocol, SourceKey
+
+KIND = "kept"
+"""The kind of the source of a kept program (:attr:`atc.schemas.protocol.Source.kind`)."""
 
 MAX_NESTED = 3
 """Kept programs that may call each other, one within the other."""
@@ -45,3 +52,44 @@ class KeptProgram:
     program: str
     uses: tuple[UsedTool, ...] = ()
     run: str = ""
+
+
+def digest_of(protocol: Protocol) -> str:
+    """Return the SHA-256, in hex, of what callers of a tool rest on: its arguments, its response, its effect.
+
+    It is the same wherever the tool is read from, and in whatever order a document has its keys.
+    """
+    rests_on = {"parameters": protocol.parameters, "response": protocol.returns, "effect": protocol.effect.value}
+    text = json.dumps(rests_on, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def used_tool(name: str, protocol: Protocol) -> UsedTool:
+    """Return a tool as a program uses it that is kept now.
+
+    Args:
+        name: as the program writes it.
+        protocol: of the tool as it is now.
+    """
+    return UsedTool(name, protocol.source.key, digest_of(protocol))
+
+
+def strongest(effects: Iterable[Effect]) -> Effect:
+    """Return the effect of a program whose calls have these: a write, if one of them is; without any, a read."""
+    found = set(effects)
+    return next((each for each in (Effect.WRITE, Effect.UNKNOWN) if each in found), Effect.READ)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A kept program that is not among the tools that were asked for, and why.
+
+    Attributes:
+        name: of the program.
+        path: of its file.
+        reason: in words of ours; names of others in it are written so that nobody can hide anything in them.
+    """
+
+    name: str
+    path: str
+    reason: str

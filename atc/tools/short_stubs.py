@@ -20,7 +20,16 @@ from atc.schemas.types import LEFT_OUT, MAX_DEPTH, RESERVED, TypeWriter, camel, 
 from atc.schemas.validate import resolve, types_of
 from atc.tools.outline import Outline, Record, names_a_word
 from atc.tools.paging import paging_line
-from atc.tools.stubs import Stub, about, guarded, named_there, observed_response, observed_returns, parameter_text
+from atc.tools.stubs import (
+    Stub,
+    about,
+    guarded,
+    kept_line,
+    named_there,
+    observed_response,
+    observed_returns,
+    parameter_text,
+)
 
 MAX_ENUM, MAX_CHOICES = 100, 300
 """Characters of the values of an enumeration; of a longer one the first are named in a comment. The second where there
@@ -267,7 +276,7 @@ def short_stub(
     notes = [_note(protocol.parameters, reader, p, grade, shortener, hints) for p in shown]
     observed = protocol.returns is not None and is_observed(protocol.returns)
     about_it = one_line(protocol.description, grade.description) or protocol.name
-    lines = [about_it, *filter(None, [named_there(protocol), *notes])]
+    lines = [about_it, *filter(None, [named_there(protocol), kept_line(protocol), *notes])]
     seen = {parameter.name for parameter in shown}
     if hidden := [p.name for p in parameters if p.name not in seen]:
         lines.append(_also(hidden))

@@ -22,6 +22,9 @@ from atc._host.loading import load_file, load_module
 from atc.errors import ToolImportError, UsageError
 from atc.parts import TOOL_SOURCES
 from atc.tools.functions import tool_from_function
+from atc.tools.kept_files import SUFFIX
+from atc.tools.kept_folders import WORD, is_kept_place, read_places
+from atc.tools.kept_tools import joined, shown
 from atc.tools.tool import Tool, Toolset
 
 _DOCUMENTS = (".json", ".yaml", ".yml")
@@ -53,19 +56,38 @@ class ToolSource:
 def open_tools(sources: Sequence[str], **openapi_options: Any) -> Toolset:
     """Join the toolsets that the words name; tools of equal names are called after their sources.
 
+    Kept programs call the tools of all words. One that cannot is not among the tools (:attr:`Toolset.left_out`).
+
     Args:
         sources: words in one of the :data:`FORMS`.
         **openapi_options: passed on to the OpenAPI importer (``base_url``, ``auth`` …).
 
     Raises:
-        ToolImportError: a word names nothing, or what it names holds no tools.
+        ToolImportError: a word names nothing, or what it names holds no tools; or the kept program of a file that is
+            named itself cannot be among them.
     """
     if not sources:
         raise ToolImportError(f"no tools are named: give {FORMS}")
+    words = {word: is_kept_place(word) for word in dict.fromkeys(sources)}
+    places = [word for word, kept in words.items() if kept]
+    if places:  # which tools they call is not known yet: all are read
+        openapi_options = {key: value for key, value in openapi_options.items() if key != "only"}
     made = Toolset()
-    for word in dict.fromkeys(sources):
+    for word in (word for word, kept in words.items() if not kept):
         made = made + _open(word, openapi_options)
-    return made
+    return joined(made, read_places(places)) if places else made
+
+
+def looked_at(sources: Sequence[str], **openapi_options: Any) -> Toolset:
+    """As :func:`open_tools`, where nothing will be called: kept programs stand there without the tools that they call,
+    where no other tools are named.
+
+    Raises:
+        ToolImportError: as :func:`open_tools`.
+    """
+    if sources and all(map(is_kept_place, sources)):
+        return shown(read_places(dict.fromkeys(sources)))
+    return open_tools(sources, **openapi_options)
 
 
 def _open(word: str, options: Mapping[str, Any]) -> Toolset:
@@ -247,6 +269,11 @@ SOURCES = (
         "an OpenAPI file or URL (also a service's address)",
         is_openapi,
         lambda word, options: Toolset.from_openapi(word if word.startswith(_URL) else Path(word), **options),
+    ),
+    ToolSource(
+        f"kept programs (NAME{SUFFIX}, a folder of them, or `{WORD}`: all that you kept)",
+        is_kept_place,
+        lambda word, _: joined(Toolset(), read_places([word])),
     ),
     ToolSource("a folder of protocol documents", _is_document, _open_documents),
     ToolSource("FILE.py, FILE.py:NAME", is_file, _open_python),

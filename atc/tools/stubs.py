@@ -24,6 +24,7 @@ from atc.schemas.observed import has_more, is_observed, times_text
 from atc.schemas.protocol import Example, JsonSchema, Parameter, Protocol, Status, parameters_of, takes_bytes
 from atc.schemas.reading import Reader, limits_of
 from atc.schemas.types import TypeWriter, camel, inline_type, names_of_values, one_line, sentences
+from atc.tools.kept import KIND
 from atc.tools.paging import paging_line
 
 MAX_QUESTION, MAX_PROGRAM, MAX_LINES = 120, 400, 8
@@ -237,8 +238,7 @@ def _docstring(
 ) -> list[str]:
     """The docstring's lines; ``response``: those that show what the tool answers."""
     lines = [f'    """{one_line(protocol.description, MAX_DESCRIPTION) or protocol.name}']
-    if named := named_there(protocol):
-        lines.append(f"    {named}")
+    lines += [f"    {line}" for line in (named_there(protocol), kept_line(protocol)) if line]
     reader = Reader(protocol.parameters)
     for parameter in parameters_of(protocol):
         hint = one_line(hints.get(parameter.original, ""), MAX_HINT)
@@ -292,6 +292,11 @@ def named_there(protocol: Protocol) -> str:
     """What the source calls a tool whose name does not say it."""
     named = protocol.source.operation
     return f"Named {one_line(written(named), 80)} there." if has_lost_letters(named) else ""
+
+
+def kept_line(protocol: Protocol) -> str:
+    """What says that a tool is a kept program; empty for any other."""
+    return "A kept program: it calls other tools." if protocol.source.kind == KIND else ""
 
 
 def _names_bounds(text: str, schema: JsonSchema) -> bool:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -21,7 +21,7 @@ from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.names import MAX_NAME, tool_name
 from atc.schemas.protocol import Protocol, SourceKey, called_after_sources, parameters_of
-from atc.tools.kept import KeptProgram
+from atc.tools.kept import KeptProgram, LeftOut, strongest
 from atc.tools.keys import WINDOW_S, IdempotencyKey, KeyedTransport, KeyRule
 
 
@@ -192,6 +192,9 @@ class Tool:
         undo: the call that undoes one of it, in the user's own words; a stranger's document has none.
         said_key: what the user's permissions say of the idempotency keys of its calls.
         kept: the program that it is, where it is a kept one: it has no transport then, and programs alone call it.
+        inner: the tools that a kept program calls, kept ones among them, by the names that it writes. They go where it
+            goes: whoever narrows a toolset to it can still run it. A tool may have another name than the program
+            writes.
     """
 
     protocol: Protocol
@@ -200,6 +203,7 @@ class Tool:
     undo: str = ""
     said_key: IdempotencyKey | None = None
     kept: KeptProgram | None = None
+    inner: Mapping[str, Tool] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -244,6 +248,33 @@ class Tool:
         parameters |= {"required": required} if required else {}
         return replace(made, protocol=self.protocol.model_copy(update={"parameters": parameters}))
 
+    def with_inner(self, inner: Mapping[str, Tool]) -> Tool:
+        """A kept program with these tools to call: its effect is the strongest of theirs, and strangers write what it
+        returns where they write what one of them does.
+
+        Args:
+            inner: the tools by the names that the program writes.
+        """
+        words = {tool.protocol.untrusted for tool in inner.values()}
+        update = {
+            "effect": strongest(tool.protocol.effect for tool in inner.values()),
+            "untrusted": True if True in words else None if None in words else False,
+        }
+        return replace(self, protocol=self.protocol.model_copy(update=update), inner=dict(inner))
+
+    def with_protocol_of(self, known: Mapping[str, Protocol], moved: Collection[str]) -> Tool:
+        """The tool with the protocol of its name, as :meth:`Toolset.with_protocols` says."""
+        own = self.protocol
+        if self.kept is not None:
+            return self.with_inner({name: each.with_protocol_of(known, moved) for name, each in self.inner.items()})
+        protocol = known.get(self.name, own)
+        update = {
+            "effect": own.effect,
+            "source": own.source,
+            "untrusted": True if protocol.untrusted else own.untrusted,
+        }
+        return replace(self, protocol=protocol.model_copy(update=update), drifted=self.name in moved)
+
     def graded(self, effect: Effect) -> Tool:
         """The tool with this effect; itself if it has this effect already."""
         if effect is self.protocol.effect:
@@ -259,10 +290,20 @@ def signatures(tools: Mapping[str, Tool]) -> dict[str, list[str]]:
     return {name: [parameter.name for parameter in parameters_of(tool.protocol)] for name, tool in tools.items()}
 
 
+def _is_same(tool: Tool, other: Tool) -> bool:
+    """Whether two are the same tool of one source; either may be called after its source."""
+    one, two = (each.protocol.source.model_copy(update={"name": ""}) for each in (tool, other))
+    return one == two
+
+
 def _told_apart(tools: list[Tool]) -> list[Tool]:
     """Call the tools of several sources that have one name after their sources; all others keep their names."""
     counts = Counter(tool.protocol.plain_name for tool in tools)
     shared = [tool for tool in tools if counts[tool.protocol.plain_name] > 1]
+    if kept := next((tool for tool in shared if tool.kept is not None), None):
+        raise UsageError(
+            f"a kept program and a tool are named {kept.name!r}: leave one out, or keep the run again with another name"
+        )
     places: dict[str, set[tuple[str, str]]] = {}
     for tool in shared:
         source = tool.protocol.source
@@ -303,9 +344,14 @@ class Toolset(Mapping[str, Tool]):
     the services "Shop" and "Library" become ``shop_list_items`` and ``library_list_items``. The source is called by its
     title, else by its module or class, file or host.
 
+    Attributes:
+        left_out: kept programs that were asked for with these tools and are not among them, each with the reason.
+
     Raises:
-        UsageError: two tools of one source have the same name.
+        UsageError: two tools of one source have the same name, or a kept program has the name of a tool.
     """
+
+    left_out: tuple[LeftOut, ...] = ()
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -330,7 +376,9 @@ class Toolset(Mapping[str, Tool]):
         return f"Toolset({len(self)}: {shown}{', …' if len(self) > 6 else ''})"
 
     def __add__(self, other: Toolset) -> Toolset:
-        return Toolset([*self.values(), *other.values()])
+        made = Toolset([*self.values(), *other.values()])
+        made.left_out = self.left_out + other.left_out
+        return made
 
     @property
     def protocols(self) -> list[Protocol]:
@@ -348,6 +396,48 @@ class Toolset(Mapping[str, Tool]):
         """The name of each tool of :attr:`source_keys`."""
         return {key: name for name, key in self.source_keys.items()}
 
+    @cached_property
+    def inner_tools(self) -> Toolset:
+        """The tools that the kept programs of this set call, one through the other, and that are not in it: a run opens
+        and grants them, and shows them to no model. No kept program is among them.
+
+        A tool of this set stands for the same tool of its source, also where a kept program has it otherwise.
+
+        Raises:
+            UsageError: a kept program calls a tool whose name another tool has.
+        """
+        found: dict[str, Tool] = {}
+        open_ = [tool for tool in self.values() if tool.kept is not None]
+        seen = set(map(id, open_))
+        while open_:
+            for tool in open_.pop().inner.values():
+                if id(tool) in seen:
+                    continue
+                seen.add(id(tool))
+                if tool.kept is not None:
+                    open_.append(tool)
+                    continue
+                known = self.get(tool.name) or found.get(tool.name)
+                if known is not None and not _is_same(known, tool):
+                    raise UsageError(
+                        f"a kept program calls {tool.name!r} of {tool.protocol.source.label!r}, and another tool has "
+                        "this name: name the sources of both, or leave the kept program out"
+                    )
+                if known is None:
+                    found[tool.name] = tool
+        return Toolset(found.values())
+
+    def with_kept(self, path: str | Path) -> Toolset:
+        """These tools and kept programs that call them: see :func:`atc.tools.kept_tools.import_kept`.
+
+        Args:
+            path: a file ``NAME.atc``, or a folder of such files, that you have trusted (``atc trust``).
+
+        Raises:
+            ToolImportError: a file cannot be taken; the file, the place and what to do are named.
+        """
+        return _imported("kept")(self, path)
+
     def only(self, *names: str) -> Toolset:
         """The named tools, in the order given.
 
@@ -357,7 +447,7 @@ class Toolset(Mapping[str, Tool]):
         missing = [name for name in names if name not in self]
         if missing:
             raise UsageError(f"no tool named {', '.join(map(repr, missing))} in {self!r}")
-        return Toolset(self[name] for name in names)
+        return self._narrowed(self[name] for name in names)
 
     def select(self, *patterns: str) -> Toolset:
         """The tools whose name fits one of the shell patterns (``"get_*"``).
@@ -385,9 +475,14 @@ class Toolset(Mapping[str, Tool]):
             plain = tool.protocol.plain_name
             if any(fnmatchcase(tool.name, each) or (each != plain and fnmatchcase(plain, each)) for each in patterns):
                 chosen.append(tool)
-            elif unknown and (full := tool.protocol.full_name) in unknown:
+            elif unknown and tool.kept is None and (full := tool.protocol.full_name) in unknown:
                 chosen.append(tool.called(full))
-        return Toolset(chosen)
+        return self._narrowed(chosen)
+
+    def _narrowed(self, tools: Iterable[Tool]) -> Toolset:
+        made = Toolset(tools)
+        made.left_out = self.left_out
+        return made
 
     def _unfit(self, pattern: str) -> str:
         if not self:
@@ -441,20 +536,13 @@ class Toolset(Mapping[str, Tool]):
 
     def with_protocols(self, known: Mapping[str, Protocol], moved: Collection[str] = ()) -> Toolset:
         """These tools with other protocols, by name; others stay as they are. Effects and sources stay, and so
-        does that strangers write what a tool returns.
+        does that strangers write what a tool returns. A kept program stays as it is; the tools that it calls do not.
 
         Args:
             known: protocols by the names of tools; those of no tool of this set do not count.
             moved: names of the tools that answer otherwise than their protocols say.
         """
-        made = []
-        for tool in self._tools.values():
-            protocol = known.get(tool.name, tool.protocol)
-            own = tool.protocol
-            untrusted = True if protocol.untrusted else own.untrusted
-            kept = {"effect": own.effect, "source": own.source, "untrusted": untrusted}
-            made.append(replace(tool, protocol=protocol.model_copy(update=kept), drifted=tool.name in moved))
-        return Toolset(made)
+        return self._narrowed(tool.with_protocol_of(known, moved) for tool in self._tools.values())
 
     @classmethod
     def from_functions(cls, *functions: Callable[..., Any]) -> Toolset:
@@ -495,6 +583,7 @@ class Toolset(Mapping[str, Tool]):
 IMPORTERS: Mapping[str, str] = {
     "documented": "atc.tools.documents:documented",
     "functions": "atc.tools.functions:import_functions",
+    "kept": "atc.tools.kept_tools:import_kept",
     "langchain": "atc.tools.adapters:import_langchain",
     "mcp": "atc.tools.mcp:import_mcp",
     "openapi": "atc.tools.openapi:import_openapi",

@@ -30,7 +30,7 @@ def fault(failed: Fault) -> str:
     """Say a fault in one sentence, which begins with the line."""
     if failed.case is FaultCase.FINDINGS and failed.finding is not None:
         return finding(failed.finding)
-    text = _fault(failed) or failed.kind
+    text = _placed(failed)
     return (f"line {failed.line}: {text}" if failed.line else text)[:MAX_MESSAGE]
 
 
@@ -38,7 +38,19 @@ def fault_alone(failed: Fault) -> str:
     """Say a fault without its line, which means nothing to another program."""
     if failed.case is FaultCase.FINDINGS and failed.finding is not None:
         return finding_alone(failed.finding)
-    return (_fault(failed) or failed.kind)[:MAX_MESSAGE]
+    return _placed(failed)[:MAX_MESSAGE]
+
+
+def _placed(failed: Fault) -> str:
+    """Say a fault, and the kept program in which it happened."""
+    text = _fault(failed) or failed.kind
+    if not failed.within:
+        return text
+    if failed.tool == failed.within:
+        where = f" in its line {failed.kept_line}" if failed.kept_line else ""
+        return f"{failed.within}, a kept program, failed{where}: {text}"
+    where = f", in its line {failed.kept_line}" if failed.kept_line else ""
+    return f"within {failed.within}{where}: {text}"
 
 
 def evidence(failed: Fault) -> str:

@@ -148,6 +148,11 @@ def other_address(named: str, found: str) -> str:
     return f"calls go to {named}, which the document names, and not to {found}, where it was read: {way}"
 
 
+def left_out(name: str, reason: str) -> str:
+    """Say that a kept program is not among the tools, and why."""
+    return f"the kept program {name} is not among the tools: {reason}"
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Runs that went on from a failure, in words: what an answer does without.
 

@@ -46,7 +46,8 @@ def planned_call(call: PlannedCall) -> str:
         for name, expression in call.unknown.items()
     }
     arguments = ", ".join(f"{name}={text}" for name, text in (known | unknown).items())
-    return f"{visible(call.tool)}({arguments})"
+    within = f" within {visible(call.within)}" if call.within else ""
+    return f"{visible(call.tool)}({arguments}){within}"
 
 
 def unknown_arguments(call: PlannedCall) -> dict[str, Any]:
@@ -168,7 +169,9 @@ def stop(found: Stop, planned: Sequence[PlannedCall]) -> str:
 
 def pending_call(call: PendingCall) -> list[str]:
     """Return the lines of a call that waits for a yes: what would be called, what feeds it, what is odd about it."""
-    planned = PlannedCall(index=call.index, tool=call.tool, effect=call.effect, arguments=call.arguments)
+    planned = PlannedCall(
+        index=call.index, tool=call.tool, effect=call.effect, arguments=call.arguments, within=call.within
+    )
     lines = [f"{call.index}. {planned_call(planned)}"]
     lines += [f"     {text}" for text in came(call.feeds, call.arguments, call.data_flow)]
     if call.data_flow is not None:

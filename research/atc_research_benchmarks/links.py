@@ -2,9 +2,10 @@
 
 ``python -m atc_research_benchmarks.links --data DIR`` compares names, shared words, an encoder's cosine, the logistic
 model that ships, and, where torch is installed, graph networks (``./research[train]``), on edges of NesTools,
-UltraTool, NESTFUL, ComplexFuncBench and API-Bank. Held out are half of all tools by hash, and each source as a whole.
-Against three kinds of pairs without an edge: random ones, ones of the same task, and the edges reversed. Each result is
-kept as a JSON line: the same command goes on where it stopped. ``--write`` makes the weights that ship.
+UltraTool, NESTFUL, ComplexFuncBench and API-Bank. Held out are half of all tools by hash, each source as a whole, and
+a fifth of the edges among tools that are all seen. Against three kinds of pairs without an edge: random ones, ones of
+the same task, and the edges reversed. Each result is kept as a JSON line: the same command goes on where it stopped.
+``--summary FILE`` prints the tables of such lines, without the data. ``--write`` makes the weights that ship.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 from abc import ABC, abstractmethod
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -96,6 +98,7 @@ class Method(ABC):
     """A way to predict links."""
 
     name: str
+    device = "cpu"
 
     @abstractmethod
     def learn(self, parts: Sequence[Part], seed: int) -> None:
@@ -119,6 +122,23 @@ class Column(Method):
         return self._features.into(gold, consumer)[:, self._column]
 
 
+class Degrees(Method):
+    """How often a tool supplies and how often the other takes, in what was learnt: nothing of what they are.
+
+    It is what a sum of two scores, one for each tool (Eq. 17 of NaviAgent), can know without any text.
+    """
+
+    name = "degrees"
+
+    def learn(self, parts: Sequence[Part], seed: int) -> None:
+        self._gives = Counter(provider for part in parts for provider, _ in part.edges)
+        self._takes = Counter(consumer for part in parts for _, consumer in part.edges)
+
+    def into(self, gold: Gold, consumer: str) -> Matrix:
+        found = [np.log1p(self._gives[tool]) + np.log1p(self._takes[consumer]) for tool in gold.protocols]
+        return np.array(found, np.float32)
+
+
 class Logistic(Method):
     """What ships: two logistic regressions."""
 
@@ -139,6 +159,7 @@ def methods(features: Features, *, vectors: bool) -> dict[str, Callable[[], Meth
     found: dict[str, Callable[[], Method]] = {
         "names": lambda: Column("names", "affinity", features),
         "words": lambda: Column("words", "gives_all:takes_all", features),
+        "degrees": Degrees,
         "logistic": lambda: Logistic("logistic", features, vectors=False),
     }
     if vectors:
@@ -147,6 +168,7 @@ def methods(features: Features, *, vectors: bool) -> dict[str, Callable[[], Meth
     return found
 
 
+SPLITS = ("tools", "source", "edges")
 AT = (1, 5, 10)
 """Providers that are looked at for recall."""
 _CODE = (links_data.__file__, __file__, link_features.__file__, link_fit.__file__)
@@ -187,13 +209,17 @@ def scored(method: Method, part: Part) -> dict[str, Matrix]:
     return found
 
 
-def recall(method: Method, part: Part) -> list[float]:
-    """The share of a consumer's providers among the likeliest of all the source's tools, for each of :data:`AT`."""
+def recall(method: Method, part: Part, learnt: Sequence[Part] = ()) -> list[float]:
+    """The share of a consumer's providers among the likeliest of all the source's tools, for each of :data:`AT`.
+
+    Providers that the consumer is known to have, from ``learnt``, take no place among them.
+    """
     keys = list(part.gold.protocols)
+    known = by_consumer(tuple(pair for each in learnt if each.gold is part.gold for pair in each.edges))
     shares = []
     for consumer, providers in sorted(by_consumer(part.edges).items()):
         into = np.array(method.into(part.gold, consumer), np.float64)
-        into[keys.index(consumer)] = -np.inf
+        into[[keys.index(tool) for tool in (consumer, *known.get(consumer, ()))]] = -np.inf
         first = [keys[row] for row in np.argsort(-into, kind="stable")[: max(AT)]]
         shares.append([len(set(providers) & set(first[:k])) / len(providers) for k in AT])
     return [float(value) for value in np.mean(shares, axis=0)] if shares else []
@@ -212,7 +238,8 @@ def measured(method: Method, split: Split, features: Features) -> Iterator[dict[
         if not part.edges:
             continue
         found = scored(method, part)
-        row: dict[str, Any] = {"source": part.gold.source, "edges": len(part.edges), "recall": recall(method, part)}
+        shares = recall(method, part, split.train)
+        row: dict[str, Any] = {"source": part.gold.source, "edges": len(part.edges), "recall": shares}
         for kind in KINDS:
             there, none = found["edges"], found[kind]
             hit, false = (there >= cuts[kind]).mean(), (none >= cuts[kind]).mean() if len(none) else 0.0
@@ -236,6 +263,15 @@ def _spread(there: Matrix, none: Matrix, times: int = 200) -> list[float]:
 
 def _version() -> str:
     return hashlib.sha256(b"".join(Path(path).read_bytes() for path in _CODE)).hexdigest()[:12]
+
+
+def _rounded(value: Any) -> Any:
+    """Four places of each number, which is more than the splits tell apart."""
+    if isinstance(value, float):
+        return round(value, 4)
+    if isinstance(value, Mapping):
+        return {name: _rounded(each) for name, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list) else value
 
 
 def _read(file: Path) -> list[dict[str, Any]]:
@@ -280,16 +316,21 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _show(lines: Sequence[Mapping[str, Any]]) -> None:
-    for split in ("tools", "source"):
+    for split in SPLITS:
         rows = []
         for line in lines:
             if line["split"] == split:
                 areas = [f"{line[f'{kind} auc']:.3f}" + _half(line.get(f"{kind} ±")) for kind in KINDS]
-                rates = [f"{line[f'{kind} acc']:.2f}/{line[f'{kind} f1']:.2f}" for kind in KINDS]
-                recalls = "/".join(f"{line[f'recall@{k}']:.2f}" for k in AT)
+                rates = ["/".join(_share(line[f"{kind} {what}"]) for what in ("acc", "f1")) for kind in KINDS]
+                recalls = "/".join(_share(line[f"recall@{k}"]) for k in AT)
                 rows.append([line["method"], line["source"], *areas, *rates, recalls])
         columns = ["method", "source", *(f"AUC {k}" for k in KINDS), *(f"ACC/F1 {k}" for k in KINDS), "recall@1/5/10"]
-        show(f"Held out: {split}", columns, rows)
+        if rows:
+            show(f"Held out: {split}", columns, rows)
+
+
+def _share(value: float) -> str:
+    return f"{value:.2f}".replace("0.", ".")
 
 
 def _half(value: float | None) -> str:
@@ -312,15 +353,24 @@ def main(
         Path | None, typer.Option(envvar="ATC_DATA", help="Directory with retrieval/, trajectories/.")
     ] = None,
     method: Annotated[str, typer.Option(help="Only these, by name, separated by `;`.")] = "",
-    seeds: Annotated[int, typer.Option(min=1, max=50, help="Splits by tools.")] = 5,
-    held_out: Annotated[str, typer.Option(help="`tools`, `source`, or both.")] = "tools,source",
+    seeds: Annotated[int, typer.Option(min=1, max=50, help="Splits by tools, and by edges.")] = 5,
+    held_out: Annotated[str, typer.Option(help="What is held out: some of `tools`, `source`, `edges`.")] = ",".join(
+        SPLITS
+    ),
     graph_networks: Annotated[bool, typer.Option(help="Train graph networks too, where torch is installed.")] = True,
     file: Annotated[Path, typer.Option("--out", help="Where each result is kept as a JSON line.")] = RESULTS
     / "links.jsonl",
     write: Annotated[bool, typer.Option("--write", help="Write the weights that ship.")] = False,
+    kept: Annotated[
+        Path | None,
+        typer.Option("--summary", exists=True, help="Print the tables of such a file; nothing is measured."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure how well links are predicted."""
+    if kept is not None:
+        _print(summary(_read(kept)), as_json=as_json)
+        return
     if data is None:
         raise EnvironmentProblem("the benchmark of links needs its data: give --data DIR or ATC_DATA")
     encoder: MiniLM | None = MiniLM(threads=1)
@@ -341,23 +391,29 @@ def main(
     if write:
         _write(every[0], features, vectors=encoder is not None)
     version = _version()
-    kept = {(row["version"], row["method"], row["split"], row["seed"]) for row in _read(file)}
+    there = {(row["version"], row["method"], row["split"], row["seed"]) for row in _read(file)}
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         with file.open("a", encoding="utf-8") as out:
             for name in names:
                 for split in (each for each in every if each.name in held_out.split(",")):
-                    if (version, name, split.name, split.seed) in kept:
+                    if (version, name, split.name, split.seed) in there:
                         continue
-                    rows = list(measured(known[name](), split, features))
+                    began, trained = time.monotonic(), known[name]()
+                    rows = list(measured(trained, split, features))
                     key = {"version": version, "method": name, "split": split.name, "seed": split.seed}
-                    out.writelines(json.dumps({**key, **row}) + "\n" for row in rows)
+                    about = {"device": trained.device, "seconds": round(time.monotonic() - began, 1)}
+                    out.writelines(json.dumps({**key, **about, **_rounded(row)}) + "\n" for row in rows)
                     out.flush()
                     err.print(f"{name}, {split.name} {split.seed}", markup=False)
     except KeyboardInterrupt:
         err.print(f"interrupted; what was measured is in {file}: the same command goes on from there", markup=False)
         raise typer.Exit(INTERRUPTED) from None
-    lines = summary([row for row in _read(file) if row["version"] == version and row["method"] in names])
+    rows = [row for row in _read(file) if row["version"] == version and row["method"] in names]
+    _print(summary(rows), as_json=as_json)
+
+
+def _print(lines: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_json({"links": lines})
         return

@@ -24,6 +24,8 @@ KINDS = ("random", "same task", "reversed")
 SMALL = 20
 """Tools of one task stay on one side of a split, where tasks hang together in groups of so many at most."""
 _RANDOM = 4
+_EDGES_HELD_OUT = 5
+"""One pair of tools in so many is asked, where edges are held out."""
 _SOURCES = {
     "ultratool_gnn": "ultratool",
     "nestful_glaive": "nestful",
@@ -136,7 +138,7 @@ def part(source: Gold, keep: Callable[[str], bool], seed: int = 0) -> Part:
 
 @dataclass(frozen=True)
 class Split:
-    """What is learnt from, and what is asked. ``name``: ``tools`` or ``source``."""
+    """What is learnt from, and what is asked. ``name``: ``tools``, ``source`` or ``edges``."""
 
     name: str
     seed: int
@@ -145,15 +147,41 @@ class Split:
 
 
 def splits(sources: Mapping[str, Gold], seeds: int) -> Iterator[Split]:
-    """By tools: half of all tools, drawn by hash, are never seen. By source: none of one source is."""
+    """Split the edges in three ways.
+
+    By tools, half of all tools, drawn by hash, are never seen. By source, none of one source is. By edges, all tools
+    are seen, and a fifth of their pairs is not: the usual way of link prediction, which suits networks best.
+    """
     for seed in range(seeds):
         sides = [(each, _sides(each, seed)) for each in sources.values()]
         train = tuple(part(each, lambda tool, side=side: not side(tool), seed) for each, side in sides)  # type: ignore[misc]
         test = tuple(part(each, side, seed) for each, side in sides if each.source in MEASURED)
         yield Split("tools", seed, train, test)
     whole = {name: part(each, lambda tool: True) for name, each in sources.items()}
-    for seed, name in enumerate(MEASURED):
+    measured = [name for name in MEASURED if name in whole]
+    for seed, name in enumerate(measured):
         yield Split("source", seed, tuple(each for other, each in whole.items() if other != name), (whole[name],))
+    for seed in range(seeds):
+        drawn = {name: part(each, lambda tool: True, seed) for name, each in sources.items()}
+        train = tuple(_pairs_of(each, seed, asked=False) for each in drawn.values())
+        yield Split("edges", seed, train, tuple(_pairs_of(drawn[name], seed, asked=True) for name in measured))
+
+
+def _pairs_of(whole: Part, seed: int, *, asked: bool) -> Part:
+    """The pairs of a part that are asked, or those that are learnt from.
+
+    A pair and its reverse are on one side, whichever of them is an edge. Else what is learnt would tell what is asked.
+    """
+
+    def some(pairs: tuple[Pair, ...]) -> tuple[Pair, ...]:
+        return tuple(pair for pair in pairs if _is_asked(whole.gold.source, pair, seed) is asked)
+
+    return Part(whole.gold, some(whole.edges), {kind: some(pairs) for kind, pairs in whole.none.items()})
+
+
+def _is_asked(source: str, pair: Pair, seed: int) -> bool:
+    of_pair = f"{seed}:{source}:{'|'.join(sorted(pair))}".encode()
+    return hashlib.sha256(of_pair).digest()[0] % _EDGES_HELD_OUT == 0
 
 
 def _sides(source: Gold, seed: int) -> Callable[[str], bool]:

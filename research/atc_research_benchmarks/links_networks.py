@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from atc_research.naviagent.link_features import Matrix
-from atc_research.naviagent.link_gnn import Kind, LinkGraph, Options, Predictions, train
+from atc_research.naviagent.link_gnn import DEVICE_NAME, Kind, LinkGraph, Options, Predictions, train
 from atc_research_benchmarks.links import Features, Method
 from atc_research_benchmarks.links_data import Gold, Part
 
@@ -27,6 +27,7 @@ class Networked(Method):
 
     def __init__(self, name: str, kind: Kind, options: Options, features: Features) -> None:
         self.name, self._kind, self._options, self._features = name, kind, options, features
+        self.device = DEVICE_NAME
         self._trained: dict[str, LinkGraph] = {}
         self._predicted: dict[str, Predictions] = {}
 
@@ -60,6 +61,9 @@ def networks(features: Features) -> dict[str, Callable[[], Method]]:
         "HGT": lambda: Networked("HGT", "hgt", Options(), features),
         "GraphSAGE, pairs": lambda: Networked("GraphSAGE, pairs", "sage", better, features),
         "HGT, pairs": lambda: Networked("HGT, pairs", "hgt", better, features),
+        "GraphSAGE, hidden, pairs": lambda: Networked(
+            "GraphSAGE, hidden, pairs", "sage", replace(better, **HIDDEN), features
+        ),
         "HGT, hidden": lambda: Networked("HGT, hidden", "hgt", hidden, features),
         "HGT, hidden, pairs": lambda: Networked("HGT, hidden, pairs", "hgt", replace(better, **HIDDEN), features),
     }

@@ -18,7 +18,7 @@ MODULES = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__
 ROOMS = (
     "_records", "errors", "parts", "_host", "schemas", "catalogue.graph", "wording", "facts", "result", "settings",
     "tools", "models", "calls", "traces", "sandboxes", "atlas", "programs", "catalogue", "probing", "run", "agent",
-    "batch", "serve", "cli", "plugins", "__main__",
+    "batch", "serve", "testing", "cli", "plugins", "__main__",
 )  # fmt: skip
 """From the ground up. Each looks at those before it. The tool graph is a room below the rest of the catalogue: what
 writes stubs, sentences and programs looks at it."""

@@ -46,7 +46,8 @@ VALUES = {
     "sandbox_preload": '["evil"]', "sandbox_token": '"the-token"',
     "approval_url": '"https://stranger.example/yes"', "approval_secret": '"a-secret-of-a-stranger"',
     "approver_key": '"atc-approver-private-of-a-stranger"',
-    "store": '"postgresql://stranger.example/runs"', "runs_dir": '"runs"', "tool_index": '"index"',
+    "store": '"postgresql://stranger.example/runs"', "runs_dir": '"runs"',
+    "kept_dir": '"kept"', "tool_index": '"index"',
     "approve": '"always"', "warnings": '"allow"', "check": "false", "keep_runs": "false", "max_revisions": "999",
     "max_tokens": "99999", "budget_tokens": "1000000000", "max_calls": "99999",
 }  # fmt: skip
@@ -230,7 +231,7 @@ def test_a_file_is_shown_before_it_is_trusted(folder: Path) -> None:
         "  | store = 'postgresql://me:[secret]@far.example/runs'\n  | api_key = '[secret]'\n"
         "  | runs_dir = 'a\\x1b[2J\\nb'\n[y/N]: \n"
     )
-    assert atc("trust", "--list").stdout == "no settings file is trusted\n"
+    assert atc("trust", "--list").stdout == "no file is trusted\n"
     assert atc("trust", str(folder), stdin="y\n").exit_code == 0
     assert atc("trust").stdout == f"{folder}/atc.toml is trusted as it is now\n"
     assert json.loads(atc("trust", "--list", "--json").stdout) == [{"path": f"{folder}/atc.toml", "state": "trusted"}]

@@ -18,10 +18,11 @@ ROOT = Path(extras.__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def read_anew() -> Iterator[None]:
-    for read in (extras._origin, extras._present):
+    caches = (extras._origin, extras._present)
+    for read in caches:
         read.cache_clear()
     yield
-    for read in (extras._origin, extras._present):
+    for read in caches:
         read.cache_clear()
 
 
@@ -48,6 +49,20 @@ def test_sources_that_were_not_installed_are_named_by_their_folder(monkeypatch: 
 
     monkeypatch.setattr(importlib.metadata, "distribution", missing)
     assert shlex.split(install_command("ui")) == ["pip", "install", "-e", f"{ROOT}[ui]"]
+
+
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [("uv-receipt.toml", ["uv", "tool", "install"]), ("pipx_metadata.json", ["pipx", "install", "--force"])],
+)
+def test_a_tool_of_uv_or_pipx_is_installed_anew_with_the_extras_that_it_had(
+    file: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / file).touch()
+    monkeypatch.setattr("atc._host.extras.sys.prefix", str(tmp_path))
+    monkeypatch.setattr(extras, "_origin", lambda: {"archive_info": {}, "url": f"file://{WHEEL}"})
+    monkeypatch.setattr(extras, "_present", lambda: frozenset({"mcp"}))
+    assert shlex.split(install_command("ui")) == [*command, f"{WHEEL}[mcp,ui]"]
 
 
 WHEEL = "/dist/atc_runtime-0.2.0-py3-none-any.whl"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from atc._records.records import Feed
 from atc.programs import feeds as module
 from atc.programs.feeds import Feeds
+from atc.programs.program import Program
 from atc.result import Call, Effect
 from atc.wording import plans
 from tests.support.tools import make_tool
@@ -36,7 +37,7 @@ def call(index: int, tool: str, line: int, status: Any = "planned", value: Any =
 
 def fed(source: str, line: int, task: str = "", inputs: Any = None, tool: str = "act", **arguments: Any) -> list[Feed]:
     calls = [call(1, "find", 1, "ok", FOUND, q="z"), call(2, tool, line, **arguments)]
-    return list(Feeds(source, calls, PROTOCOLS, task, inputs or {}).of(calls[1]))
+    return list(Feeds(Program(source), calls, PROTOCOLS, task, inputs or {}).of(calls[1]))
 
 
 def only(*feeds: Feed) -> list[Any]:
@@ -73,7 +74,7 @@ def test_feeds(source: str, arguments: dict[str, Any], wanted: list[Any]) -> Non
 
 def test_a_source_that_came_later_feeds_nothing() -> None:
     calls = [call(1, "act", 2, a="x2"), call(2, "find", 1, "ok", FOUND)]
-    (feed,) = Feeds("f = find()\nact(a=f['items'][1]['id'])", calls, PROTOCOLS, "", {}).of(calls[0])
+    (feed,) = Feeds(Program("f = find()\nact(a=f['items'][1]['id'])"), calls, PROTOCOLS, "", {}).of(calls[0])
     assert (feed.kind, feed.call) == ("program", None)
 
 
@@ -83,7 +84,7 @@ def test_parameters_have_other_names_in_programs() -> None:
     assert {feed.argument: feed.path for feed in found} == {"user-id": ("next", "page"), "from": ("items", 0, "id")}
     awaits = tuple(Feed(argument=name, kind="planned", call=1, tool="find") for name in ("user-id", "from"))
     made = call(2, "odd", 2).model_copy(update={"awaits": awaits})
-    feeds = Feeds(source, [made], PROTOCOLS, "", {})
+    feeds = Feeds(Program(source), [made], PROTOCOLS, "", {})
     assert feeds.expressions(made) == {"user-id": "f['next']['page']", "from": "f['items'][0]['id']"}
 
 
@@ -92,7 +93,7 @@ def test_much_is_compared_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None
     source = "f = find()\nfor i in f['items']:\n    act(a=i['id'])"
     calls = [call(1, "find", 1, "ok", many), *(call(n, "act", 3, a=f"v{n}") for n in range(2, 200))]
     monkeypatch.setattr(module, "MAX_COMPARED", 5_000)
-    feeds = Feeds(source, calls, PROTOCOLS, "", {})
+    feeds = Feeds(Program(source), calls, PROTOCOLS, "", {})
     kinds = [feeds.of(each)[0].kind for each in calls[1:]]
     assert kinds[0] == "response"
     assert kinds[-1] == "derived"
@@ -108,7 +109,7 @@ def of_lines(source: str, value: Any, *answered: Any) -> list[Feed]:
     line = source.count("\n") + 1
     calls = [call(index, "find", 1, "ok", response) for index, response in enumerate(answered, 1)]
     calls.append(call(len(calls) + 1, "order", line, lines=value))
-    return list(Feeds(source, calls, PROTOCOLS, "Order 4 wrenches", {}).of(calls[-1]))
+    return list(Feeds(Program(source), calls, PROTOCOLS, "Order 4 wrenches", {}).of(calls[-1]))
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,7 @@ def test_whatever_comes_it_is_found_without_an_error(
     source: str, value: Any, given_: Any, line: int, task: str
 ) -> None:
     calls = [call(1, "find", line, "ok", value), call(2, "act", line, a=given_)]
-    feeds = Feeds(source, calls, PROTOCOLS, task, {"x": value})
+    feeds = Feeds(Program(source), calls, PROTOCOLS, task, {"x": value})
     assert {feed.argument for feed in feeds.of(calls[1])} == {"a"}
 
 
@@ -230,7 +231,9 @@ def test_a_field_is_shown_with_the_short_ones_beside_it() -> None:
     kite = {"id": "x7", "name": "Kite", "long": "x" * 500, "of": {"a": 1}, "none": None, "stock": 3, "new": True}
     kite |= {f"field{n}": n for n in range(20)}
     calls = [call(1, "find", 1, "ok", {"items": [kite], "x8": ["x8"]}), call(2, "act", 2, a="x7", b="x8")]
-    found, other = Feeds("f = find()\nact(f['items'][0]['id'], b=f['x8'][0])", calls, PROTOCOLS, "", {}).of(calls[1])
+    found, other = Feeds(Program("f = find()\nact(f['items'][0]['id'], b=f['x8'][0])"), calls, PROTOCOLS, "", {}).of(
+        calls[1]
+    )
     assert found.row == {"name": "Kite", "stock": 3, "new": True, "field0": 0, "field1": 1, "field2": 2}
     assert other.row == {}
 
@@ -250,5 +253,5 @@ def test_a_row_of_several_that_a_search_found_is_said_to_be_one_of_them(
     people = [{"id": "P-91234", "name": "Ann Bell"}, {"id": "P-95678", "name": "Ann Berg"}][-rows:]
     found = call(1, "find", 1, "ok", {"person": people}, **arguments)
     write = call(2, "send", 2, person_id="P-95678")
-    (feed,) = Feeds("", [found, write], {}, "", {}).of(write)
+    (feed,) = Feeds(None, [found, write], {}, "", {}).of(write)
     assert plans.feed(feed) == f"the same as {said}"

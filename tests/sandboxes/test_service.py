@@ -120,6 +120,12 @@ def test_a_start_of_another_form_is_refused(start: Any) -> None:
         messages.job_of({"op": "run", "program": "", "start": start}, Limits())
 
 
+@pytest.mark.parametrize("hoisted", ["1", -1, True, 1.0, [], None, 10**6])
+def test_a_number_of_definitions_of_another_form_is_refused(hoisted: Any) -> None:
+    with pytest.raises(FrameError, match="`hoisted`"):
+        messages.job_of({"op": "run", "program": "", "hoisted": hoisted}, Limits())
+
+
 @pytest.mark.parametrize("passed", ["1", -1, True, [], 1e300])
 def test_a_reply_of_another_time_is_refused(passed: Any) -> None:
     with pytest.raises(FrameError, match="`passed`"):
@@ -192,7 +198,8 @@ def test_a_caller_never_gets_more_than_the_service_allows() -> None:
 
 def test_inputs_and_waits_for_a_person_are_as_next_door(shared: Running) -> None:
     chosen = [check for check in CHECKS if check.group == "inputs" or "waits for a person" in check.name]
-    chosen += [check for check in CHECKS if "only planned" in check.name or "may end the program" in check.name]
+    words = ("only planned", "may end the program", "definitions at the end")
+    chosen += [check for check in CHECKS if any(each in check.name for each in words)]
     make = lambda limits: ServiceSandbox(shared.url, TOKEN, limits, "F")  # noqa: E731
     report = asyncio.run(check_sandbox(make, chosen))
     assert [verdict for verdict in report.verdicts if verdict.result != "passed"] == []

@@ -24,9 +24,11 @@ from atc.errors import ToolError, UsageError
 from atc.result import Effect
 from atc.schemas.infer.outline import outline_of
 from atc.schemas.protocol import Source
-from atc.serve.mcp.enrich import LEFT_OUT, PAGE, EnrichedFace, filled_schema, fitted
+from atc.serve.mcp.enrich import PAGE, EnrichedFace
 from atc.serve.mcp.gateway import Gateway
+from atc.serve.mcp.output_schemas import filled_schema, fitted
 from atc.serve.mcp.requests import ToolRequest
+from atc.serve.mcp.single_calls import LEFT_OUT
 from tests.support.tools import NUMBER, make_tool
 
 TEXT = {"type": "string"}

@@ -266,6 +266,14 @@ def test_a_client_that_is_not_here_is_said_and_a_named_file_is_made(tmp_path: Pa
     assert not (tmp_path / "new/mcp.json").exists()
 
 
+def test_the_folder_that_is_missing_is_named_not_the_one_where_the_file_would_be(tmp_path: Path) -> None:
+    """The file of Claude Code is in the home folder itself, which says nothing of whether the client is there."""
+    desk = Desk(tmp_path, "claude-code")
+    with pytest.raises(UsageError, match="Claude Code was not found") as caught:
+        desk.install("atlas")
+    assert f"there is no {desk.machine.path('~/.claude')}. Install" in str(caught.value)
+
+
 def test_a_name_that_is_taken_is_refused_and_another_atc_is_replaced(tmp_path: Path) -> None:
     desk = Desk(tmp_path, text=config(atc=GIT))
     with pytest.raises(UsageError, match="is not ATC: give another --name"):

@@ -467,6 +467,40 @@ def test_a_call_about_which_nobody_answered_waits_and_its_jail_is_gone(folder: P
     assert (book.lines, len(user.seen)) == (["one", "two"], 2)
 
 
+@both_eras
+def test_a_form_that_is_closed_is_no_choice_and_its_call_waits(folder: Path, mode: str) -> None:
+    """So does a coding client that runs without its user: it closes every form by itself."""
+    book, user = Book(), User([ACCEPT, types.ElicitResult(action="cancel")])
+
+    async def main() -> None:
+        async with served(folder, book, mode=mode, user=user, jail=False) as client:
+            report = await run(client, f"append_line(text='zero')\n{LOOP}")
+            assert (report["status"], report["done"]) == ("waiting", ["append_line(text='zero')"])
+            assert len(user.seen) == 2, "the others are not asked about"
+            decide(folder, report["run"])
+            done = await goes_on(client, report["run"])
+            while done["status"] == "waiting":  # the program ended at the first that waited
+                decide(folder, report["run"])
+                done = await goes_on(client, report["run"])
+            assert done["status"] == "answered"
+
+    asyncio.run(main())
+    assert book.lines == ["zero", *TEXTS]
+
+
+@both_eras
+@pytest.mark.parametrize("given", [{"approve": "never"}, {"keep_runs": False}], ids=str)
+def test_where_no_call_waits_a_form_that_is_closed_is_a_no(folder: Path, mode: str, given: dict[str, Any]) -> None:
+    book, user = Book(), User([types.ElicitResult(action="cancel")])
+
+    async def main() -> None:
+        async with served(folder, book, mode=mode, user=user, jail=False, **given) as client:
+            assert (await run(client, WRITE))["status"] == "denied"
+
+    asyncio.run(main())
+    assert book.lines == []
+
+
 def test_a_client_that_never_comes_back_leaves_a_call_that_waits(folder: Path) -> None:
     """It has no report, but its user finds what waits, and its model goes on with the run's id."""
     book = Book()

@@ -36,6 +36,7 @@ TABLE: list[tuple[str, str, str]] = [
     (r"^(\$ )?make peers\b", ELSEWHERE, "tests/benchmarks/test_peer_agents.py"),
     (r"^python -m benchmarks\.compare ", ELSEWHERE, "tests/benchmarks/test_compare.py"),
     (r"^python -m benchmarks\.fetch\b", ELSEWHERE, "tests/benchmarks/test_fetch.py"),
+    (r"^pytest ", ELSEWHERE, "tests/testing/test_recorded_runs.py"),
     (r"^inspect eval ", ELSEWHERE, "tests/frameworks/test_inspect.py"),
     (r"^make help", ELSEWHERE, "tests/docs/test_snippets.py"),
     (r"^make release-check", ELSEWHERE, "tests/package/test_release.py"),

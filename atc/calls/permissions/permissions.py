@@ -39,6 +39,7 @@ from atc.calls.responses import MAX_ERROR
 from atc.calls.untrusted import Targets, origins_at
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
+from atc.tools.kept import KIND
 from atc.tools.tool import Tool, Toolset
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -245,8 +246,15 @@ class Permissions:
         return whole or self.read_only or section.read_only or section.tools is not None
 
     def offered(self, client: Caller, tools: Toolset) -> Toolset:
-        """Return the tools that a caller sees, each with the effect that the permissions take it for."""
-        return Toolset(tool for tool in self.graded(tools).values() if self.sees(client, tool.protocol))
+        """Return the tools that a caller sees, each with the effect that the permissions take it for.
+
+        A kept program that calls one which the caller does not see is none of them.
+        """
+        return Toolset(tool for tool in self.graded(tools).values() if self._sees_whole(client, tool))
+
+    def _sees_whole(self, client: Caller, tool: Tool) -> bool:
+        kept = (each for each in tool.inner.values() if each.kept is not None)
+        return self.sees(client, tool.protocol) and all(self._sees_whole(client, each) for each in kept)
 
     def served(self, tools: Toolset) -> Toolset:
         """Return the tools that some caller may see, each with the effect that the permissions take it for."""
@@ -257,8 +265,15 @@ class Permissions:
     def graded(self, tools: Toolset) -> Toolset:
         """Return all tools, each with the effect that the permissions take it for, and with what they say of its
         idempotency keys; the same set where none differs."""
-        made = [self._keyed(tool.graded(self.effect(tool.protocol))) for tool in tools.values()]
+        made = [self._graded(tool) for tool in tools.values()]
         return tools if all(new is old for new, old in zip(made, tools.values(), strict=True)) else Toolset(made)
+
+    def _graded(self, tool: Tool) -> Tool:
+        """Return a tool as the permissions take it; a kept program has its effect from the tools that it calls."""
+        if tool.kept is None:
+            return self._keyed(tool.graded(self.effect(tool.protocol)))
+        inner = {name: self._graded(each) for name, each in tool.inner.items()}
+        return tool if all(inner[name] is each for name, each in tool.inner.items()) else tool.with_inner(inner)
 
     def _keyed(self, tool: Tool) -> Tool:
         return tool.bearing(idempotency_of(self.tools, tool.protocol)) if self.tools else tool
@@ -269,8 +284,8 @@ class Permissions:
         return [rule for rule in self.rules if rule.is_conditional and rule.speaks_of(client, protocol, effect)]
 
     def effect(self, protocol: Protocol) -> Effect:
-        """Return what a tool is taken for."""
-        return effect_of(protocol, self.effects)
+        """Return what a tool is taken for. A kept program is taken for what its calls are: no line says otherwise."""
+        return protocol.effect if protocol.source.kind == KIND else effect_of(protocol, self.effects)
 
     def caps(self, client: Caller) -> Caps:
         """Return how much a caller may do."""

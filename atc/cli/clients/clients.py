@@ -151,12 +151,19 @@ class Place:
         path: as it is named; it may be a link.
         scope: whose it is. ``chosen``: whether the user named the file.
         here: whether the client seems to be installed: its file or its folder is there.
+        folder: that is missing where it is not; ``None``: the file's own.
     """
 
     path: Path
     scope: Scope
     here: bool
     chosen: bool = False
+    folder: Path | None = None
+
+    @property
+    def missing(self) -> Path:
+        """The folder whose absence says that the client is not installed."""
+        return self.folder or self.path.parent
 
 
 def place_of(client: Client, machine: Machine, *, scope: Scope = "user", config: Path | None = None) -> Place:
@@ -178,7 +185,8 @@ def place_of(client: Client, machine: Machine, *, scope: Scope = "user", config:
     there = [path for path in paths if os.path.lexists(path)]
     shown = [machine.path(folder) for folder in client.folders]
     installed = [path for path in paths if any(folder.is_dir() for folder in shown or [path.parent])]
-    return Place((there or installed or paths)[0], scope, here=bool(there or installed))
+    folder = shown[0] if shown else None
+    return Place((there or installed or paths)[0], scope, here=bool(there or installed), folder=folder)
 
 
 # -- one server in a client's file: ATC's own, and those of others as ATC would run them -------------------------------

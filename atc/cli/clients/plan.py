@@ -126,8 +126,8 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
     state, file = opened(client, place, machine)
     if file.content is None and not place.here:
         raise UsageError(
-            f"{client.title} was not found: there is no {place.path.parent}. Install and start it once, or name its "
-            "file with --config"
+            f"{client.title} was not found: there is no {place.missing}. Install and start it once, or name its file "
+            "with --config"
         )
     record, servers = state.record(), state.servers()
     try:

@@ -68,8 +68,9 @@ class Session:
         inputs = await asyncio.to_thread(packing, job.inputs) if job.inputs else {}  # they may be large
         body = {"program": job.program, "tools": tools, "inputs": inputs}
         dry = {"dry_run": True} if job.dry_run else {}
+        linked = {"hoisted": job.hoisted} if job.hoisted else {}
         begun = {"start": {"at": job.start.at, "seed": job.start.seed}} if job.start is not None else {}
-        await self._channel.send({"op": "run", **body, **dry, **begun, "frame_bytes": limits.frame_bytes})
+        await self._channel.send({"op": "run", **body, **dry, **linked, **begun, "frame_bytes": limits.frame_bytes})
 
     async def serve(self) -> Outcome:
         """Serve the program to its end.

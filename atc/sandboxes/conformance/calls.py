@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 from typing import Any
 
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
 from atc.sandboxes.conformance.kit import Group, Lab, Tool, demand, of_kind, raised, same
 from atc.sandboxes.contract import Job
@@ -283,6 +284,34 @@ answer = 1
     outcome = await lab.sandbox.run(dataclasses.replace(job, program=program), call)
     raised(outcome, "TypeError", line=3)
     same([r.tool for r in asked], ["f"], "the calls of a program that catches what Python refuses")
+
+
+@GROUP.check("the definitions at the end of a program come first, and are called as tools are")
+async def _(lab: Lab) -> None:
+    async def call(request: CallRequest) -> CallReply:
+        return (
+            CallReply(planned=True) if request.tool == "g" else CallReply({**request.arguments, "line": request.line})
+        )
+
+    async def run(own: str, *, dry_run: bool = False) -> Outcome:
+        program = f"{own}\ndef kept(a, b=2):\n    return (a, f(b), f'{{a}}')\nother = kept"
+        job = Job(program, {"f": ["b"], "g": []}, lab.sandbox.limits, dry_run=dry_run, hoisted=2)
+        return await lab.sandbox.run(job, call)
+
+    for dry_run in (False, True):
+        outcome = await run(
+            "from __future__ import annotations\nanswer = [kept(1), other(x for x in 'y')]", dry_run=dry_run
+        )
+        found = {"b": 2, "line": 4}
+        same(outcome.value and outcome.value[0], [1, found, "1"], "what it returned, as JSON values")
+        same(outcome.value and outcome.value[1][0], ["y"], "an argument that is iterated once")
+    outcome = await run("kept = 1\nanswer = kept")
+    same(outcome.value, 1, "a name that the program gives to something else")
+    outcome = await run("def again():\n    kept(1, c=3)\nagain()")
+    raised(outcome, "TypeError", line=2)
+    same(outcome.error and (outcome.error.tool, outcome.error.trace), ("kept", (("<module>", 3), ("again", 2))), "who")
+    outcome = await run("kept(g()['a'])", dry_run=True)
+    of_kind(outcome, "finished")
 
 
 @GROUP.check("a response of a megabyte comes in")

@@ -23,13 +23,14 @@ from atc.sandboxes import inputs
 from atc.sandboxes.channel.session import value_of
 from atc.sandboxes.contract import TIERS, Job, Limits, least
 
-PROTOCOL = 6
+PROTOCOL = 7
 """2: bytes are tagged in values (:mod:`atc._records.packing`). 3: ``inputs`` of a program, ``pause`` and ``resume``.
 4: ``dry_run`` of a program, ``planned`` of a reply, and ``unknown`` of a call. 5: ``done`` of a reply. 6: ``start``
-of a program, ``passed`` of a reply, and ``forms`` of a call."""
+of a program, ``passed`` of a reply, and ``forms`` of a call. 7: ``hoisted`` of a program."""
 MESSAGE_BYTES = 16 << 20
 """The largest message that a service takes: a program with its tools, or a tool's answer."""
 MAX_TOOLS = 2_000
+MAX_HOISTED = 10_000
 MAX_NAME = 200
 _KINDS = get_args(OutcomeKind)
 _FRACTIONS = ("wall_s", "host_s")
@@ -93,8 +94,12 @@ def job_of(message: dict[str, Any], most: Limits) -> Job:
     dry_run = message.get("dry_run", False)
     if type(dry_run) is not bool:
         raise FrameError("`dry_run` must be true or false")
+    hoisted = message.get("hoisted", 0)
+    if type(hoisted) is not int or not 0 <= hoisted <= MAX_HOISTED:
+        raise FrameError(f"`hoisted` must be a whole number, at most {MAX_HOISTED:,}")
     given = _inputs_of(message.get("inputs", {}), tools, limits)
-    return Job(program, tools, limits, given, dry_run=dry_run, start=_start_of(message.get("start")))
+    start = _start_of(message.get("start"))
+    return Job(program, tools, limits, given, dry_run=dry_run, start=start, hoisted=hoisted)
 
 
 def pause_message(stopped: bool) -> dict[str, Any]:

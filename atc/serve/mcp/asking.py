@@ -143,6 +143,9 @@ async def _elicit(request: ToolRequest, running: Running[Answer], question: Ques
 
 def _settle(running: Running[Answer], question: Question, answer: ElicitAnswer, request: ToolRequest) -> None:
     verdict, later = verdict_of(answer, _form(request, question), offered=question.again)
+    if isinstance(verdict, Refusal) and running.may_wait and answer is not None and answer.action == "cancel":
+        running.lapse(question, verdict.reason)  # nobody chose: a client without a user closes each form by itself
+        return
     asked = question.request
     if asked is not None and verdict is True and later:
         running.allow_later_calls(asked)
@@ -155,7 +158,9 @@ def _settle(running: Running[Answer], question: Question, answer: ElicitAnswer, 
 def _request(request: ToolRequest, question: Question) -> types.ElicitRequest:
     asked, title = question.request, "Allow this call" if question.request is not None else "Allow all of these calls"
     gateway = request.gateway
-    message = question.plan if asked is None else message_of(asked, gateway.redactor, gateway.running.wait_s)
+    message = question.plan
+    if asked is not None:
+        message = message_of(asked, gateway.redactor, gateway.running.wait_s, single=question.single)
     form: Any = form_of(_form(request, question), offer=question.again, title=title)
     return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=form))
 
@@ -206,13 +211,15 @@ ElicitAnswer = types.ElicitResult | None
 APPROVE, LATER = "approve", "also_later_calls_of_this_tool_in_this_program"
 
 
-def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float) -> str:
-    """The question about a call, which may wait so long for its answer.
+def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float, *, single: bool = False) -> str:
+    """The question about a call, which may wait so long for its answer; ``single``: no program makes it.
 
     What the program or a tool wrote stands in indented lines, where it is no markup.
     """
     name = question.visible_name(request.tool)
-    lines = [f"A program wants to call {name}. Effect: {request.effect.value}."]
+    within = f" within {question.visible_name(request.within)}" * bool(request.within)
+    who = "The model" if single else "A program"
+    lines = [f"{who} wants to call {name}{within}. Effect: {request.effect.value}."]
     if request.instead_of:
         lines.append(
             f"It is called {wording.takes_place([question.visible_name(each) for each in request.instead_of])}."
@@ -248,7 +255,8 @@ def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float) -> s
         lines += ["", "Done already:", "", *question.indented_warnings(done, "calls")]
     seconds = min(wait_s, request.wait_s) if request.wait_s is not None else wait_s
     lines += ["", f"Without an answer within {seconds:,.0f} s it is not made."]
-    lines += ["", "A model wrote the program. What the arguments say is no instruction to you."]
+    wrote = "A model chose the call and its arguments." if single else "A model wrote the program."
+    lines += ["", f"{wrote} What the arguments say is no instruction to you."]
     return "\n".join(lines)
 
 
@@ -281,9 +289,9 @@ def verdict_of(answer: ElicitAnswer, form: AskForm, *, offered: bool) -> tuple[V
     if answer is None:
         return Refusal(f"{_JUNK}: it is no answer to the form"), False
     if answer.action == "decline":
-        return Refusal("the user declined this call", by_user=True), False
+        return Refusal("the question about this call was declined in the client", by_user=True), False
     if answer.action == "cancel":
-        return Refusal("the user closed the question about this call without an answer", by_user=True), False
+        return Refusal("the question about this call was closed in the client, without an answer", by_user=True), False
     content = answer.content or {}
     if strange := sorted(set(content) - {APPROVE, LATER} | ({LATER} & set(content) if not offered else set())):
         return Refusal(f"{_JUNK}: it has {len(strange)} fields that the form has not"), False

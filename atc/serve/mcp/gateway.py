@@ -23,6 +23,7 @@ from atc.models.base import NoModel
 from atc.models.messages import bounded_tokens
 from atc.result import Effect
 from atc.run.given_program import GivenRun, run_given
+from atc.run.kept_checks import fitting
 from atc.run.resources import Resources
 from atc.sandboxes.drivers import open_sandbox
 from atc.serve.mcp.client import Client, ClientId, Clients
@@ -39,7 +40,10 @@ from atc.tools.tool import Toolset
 from atc.traces.emitter import Listener
 from atc.traces.stores import open_store
 from atc.traces.stores.base import new_run_id
+from atc.wording import left_out
 
+DIRECT_TOKENS = 600
+"""Tokens that the definitions of tools may take together which ``--direct auto`` chooses, if nobody says otherwise."""
 STUB_TOKENS = 450
 """Tokens that the stubs of all tools may take in the description of ``run_program``, if nobody says otherwise."""
 
@@ -72,11 +76,15 @@ class Options:
         stub_tokens: of stubs in the description of ``run_program``; where all tools do not fit, they are searched.
         large: characters of JSON above which a value is kept, and a client gets a preview and a link.
         extras: names of tools that are offered beside the usual ones (:mod:`.extras`).
+        direct: names of tools that are listed themselves, or ``auto`` (:mod:`.direct`).
+        direct_tokens: of the definitions of those that ``auto`` chooses.
     """
 
     stub_tokens: int = STUB_TOKENS
     large: int = LARGE
     extras: Collection[str] = ()
+    direct: Sequence[str] = ()
+    direct_tokens: int = DIRECT_TOKENS
 
 
 # -- the gateway -------------------------------------------------------------------------------------------------------
@@ -129,7 +137,7 @@ class Gateway:
         update = {"find_tools": False, "sentence": False, "keep_runs": True, "retrieval": retrieval_way(settings)}
         if not settings.keep_runs:
             self._folder = tempfile.TemporaryDirectory(prefix="atc-mcp-")
-            update |= {"runs_dir": Path(self._folder.name), "store": None}
+            update |= {"runs_dir": Path(self._folder.name), "kept_dir": settings.kept_dir, "store": None}
             self.notices.append(
                 "runs are not kept (keep_runs): after this server ends, no run can be revised, and what a killed "
                 "server was doing is not known"
@@ -177,7 +185,9 @@ class Gateway:
         if tools is self._given:
             return
         self._given = tools
-        usable, notices = usable_tools(self.guards.graded(tools), self.settings.max_tools)
+        fit = fitting(tools)
+        usable, notices = usable_tools(self.guards.graded(fit), self.settings.max_tools)
+        notices += [one_line(left_out(each.name, each.reason), 500) for each in fit.left_out]
         self.notices += [each for each in notices if each not in self.notices][: MAX_NOTICES - len(self.notices)]
         if self._finder is not None:
             self._close_soon(self._finder)

@@ -218,7 +218,8 @@ class HttpFace(Face):
         return True
 
     async def aclose(self) -> None:
-        """Release what the gateway holds."""
+        """Release what this face and the gateway hold."""
+        await super().aclose()
         await self.gateway.aclose()
 
     async def health(self, request: Request) -> Response:

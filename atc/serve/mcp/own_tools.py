@@ -299,6 +299,9 @@ EXTRAS: dict[str, Extra] = {
 }
 """By the name of the tool."""
 
+OWN_NAMES = frozenset([*HANDLERS, *EXTRAS])
+"""Names that no tool behind the server is listed by."""
+
 
 @cache
 def arguments_of(name: str) -> tuple[str, ...]:

@@ -60,7 +60,8 @@ class _Record(BaseModel):
 class CallReport(_Record):
     """Calls of one line of the program that ended alike.
 
-    ``replayed``: answered from the journal. ``note``: what was repaired in their arguments.
+    ``replayed``: answered from the journal. ``note``: what was repaired in their arguments. ``within``: the kept
+    program that made them; they have no line then.
     """
 
     tool: str
@@ -69,6 +70,7 @@ class CallReport(_Record):
     times: int = 1
     error: str = ""
     note: str = ""
+    within: str = ""
 
 
 class FindingReport(_Record):
@@ -117,6 +119,7 @@ class PendingReport(_Record):
             check warned about.
         changed: what was read anew and is not as it was, so that an earlier yes does not hold.
         until: when it is too late for a yes, in UTC.
+        within: the kept program that makes it; it has no line then.
     """
 
     call: int
@@ -128,6 +131,7 @@ class PendingReport(_Record):
     warnings: list[str] = Field(default_factory=list)
     changed: list[str] = Field(default_factory=list)
     until: str = ""
+    within: str = ""
 
 
 class ProgramReport(_Record):
@@ -237,7 +241,8 @@ def _calls(calls: Iterable[Call]) -> Iterable[CallReport]:
         note = "; ".join(call.notes)
         return CallReport(
             tool=call.tool,
-            line=call.line,
+            line=0 if call.within else call.line,
+            within=call.within,
             status=call.status,
             error=cut(call.error or "", MAX_TEXT),
             note=cut(note, MAX_TEXT),
@@ -302,7 +307,8 @@ def _pending(calls: Iterable[PendingCall], redactor: Redactor) -> Iterable[Pendi
         yield PendingReport(
             call=call.index,
             tool=call.tool,
-            line=call.line,
+            line=0 if call.within else call.line,
+            within=call.within,
             arguments=arguments,
             cut=is_cut,
             feeds=[cut(redactor.text(text), MAX_TEXT) for text in came[:MAX_FEW]],

@@ -44,12 +44,14 @@ class Question:
         request: the call that is asked about; ``None`` where a whole plan is.
         again: the same tool was asked about before, for the same program.
         plan: what is said of the plan.
+        single: no program makes the call.
         answer: what came back.
     """
 
     request: ApprovalRequest | None
     again: bool = False
     plan: str = ""
+    single: bool = False
     answer: asyncio.Future[Verdicts] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def settle(self, answer: Verdicts) -> None:
@@ -68,6 +70,7 @@ class Running(Generic[T]):
     Attributes:
         request: of the client that waits for it now: the first, or that with the last answer. Progress goes there.
         rounds: how often the client was answered with a question.
+        single: the work is one call of a tool, and no program.
         may_wait: a call about which nobody answered waits for a yes; its question then sets ``lapsed``, and whoever set
             this ends the program.
     """
@@ -76,6 +79,7 @@ class Running(Generic[T]):
         self.owner, self.call = owner, call
         self.request: Any = None
         self.rounds = 0
+        self.single = False
         self.may_wait, self.lapsed = False, asyncio.Event()
         self.task: asyncio.Task[T] | None = None
         self._questions: list[Question] = []
@@ -89,7 +93,7 @@ class Running(Generic[T]):
         plain = not (request.is_repeat or request.same_as or request.instead_of or request.of_strangers)
         if known is not None and plain and known.issuperset(request.warnings):
             return True
-        question = Question(request, again=request.tool in self._asked)
+        question = Question(request, again=request.tool in self._asked, single=self.single)
         self._asked.add(request.tool)
         return await self._answer(question)
 

@@ -19,10 +19,12 @@ import atc
 from atc.errors import AtcError, UsageError
 from atc.models.messages import bounded_tokens
 from atc.serve.mcp.client import Client, ClientId, principal_of, session_of
+from atc.serve.mcp.direct_calls import DirectTools
 from atc.serve.mcp.gateway import Gateway
 from atc.serve.mcp.own_tools import (
     EXTRAS,
     HANDLERS,
+    OWN_NAMES,
     arguments_of,
     run_program,
     search_tools,
@@ -30,6 +32,7 @@ from atc.serve.mcp.own_tools import (
     tool_docs,
 )
 from atc.serve.mcp.requests import Answer, Handler, ToolRequest, answer
+from atc.serve.mcp.single_calls import tokens_of
 from atc.serve.mcp.values import listed_resources, resource, resource_templates
 from atc.wording.prompting import prompt
 
@@ -58,10 +61,11 @@ class Face:
         self._bus = InMemorySubscriptionBus()
         self._sessions: dict[int, ServerSession] = {}
         self._telling: set[asyncio.Task[None]] = set()
+        self.direct = DirectTools(gateway, self._tell_of_change, OWN_NAMES)
         self.server: Server[Any] = _Server(
             "atc",
             version=atc.__version__,
-            instructions=prompt("mcp_instructions"),
+            instructions=prompt("mcp_instructions", direct=self.direct.may_be_there),
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,
@@ -75,12 +79,14 @@ class Face:
     # -- tools ---------------------------------------------------------------------------------------------------------
 
     async def offered(self, client: Client) -> list[types.Tool]:
-        """The tools that a client sees: ``run_program`` alone where its description has room for all stubs."""
+        """The tools that a client sees: ``run_program``, those that look up where its description has no room for all
+        stubs, and those that are called directly."""
         stubs = await self.gateway.few_stubs(client)
         made = [run_program(stubs or "")]
         if stubs is None:
             made = [search_tools(self.gateway.visible(client)), tool_docs(), *made]
-        return [*made, *(EXTRAS[name].definition() for name in self.gateway.options.extras)]
+        extras = [EXTRAS[name].definition() for name in self.gateway.options.extras]
+        return [*made, *extras, *await self.direct.definitions(client)]
 
     def change_tools(self, tools: Any) -> None:
         """Serve other tools from now on, and tell the clients that they changed."""
@@ -99,12 +105,14 @@ class Face:
 
     async def aclose(self) -> None:
         """Let go of what this face alone holds."""
+        await self.direct.aclose()
 
     async def _list_tools(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         self._remember(context)
         await self.gateway.listed()
+        self.direct.tell()
         return types.ListToolsResult(tools=await self.offered(self._client(context)))
 
     def _remember(self, context: ServerRequestContext[Any]) -> None:
@@ -115,14 +123,10 @@ class Face:
                 del self._sessions[next(iter(self._sessions))]
 
     async def _call_tool(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Answer:
-        handler = self._handler(params.name)
-        if handler is None:
-            return _failed("UsageError", f"there is no tool {params.name[:80]!r} here: tools of programs are no tools")
         await self.gateway.listed()
         try:
-            _check_names(params)
             request = ToolRequest(self.gateway, self._client(context), context, params, params.arguments or {})
-            return await handler(request)
+            return await self._handler(request)(request)
         except AtcError as error:
             return _failed(type(error).__name__, self.gateway.redactor.text(str(error))[:MAX_ERROR])
         except (MCPError, asyncio.CancelledError):
@@ -131,10 +135,20 @@ class Face:
             _log.exception("a call of %s failed", params.name[:80])
             return _failed("InternalError", f"the server failed: {type(error).__name__}; nothing more is known")
 
-    def _handler(self, name: str) -> Handler | None:
-        if name in self.gateway.options.extras:
-            return EXTRAS[name].handler
-        return HANDLERS.get(name)
+    def _handler(self, request: ToolRequest) -> Handler:
+        """What answers a call.
+
+        Raises:
+            UsageError: there is no such tool, or it has no such argument.
+        """
+        name = request.params.name
+        own = EXTRAS[name].handler if name in self.gateway.options.extras else HANDLERS.get(name)
+        if own is not None:
+            _check_names(request.params)
+            return own
+        if name in self.direct.of(request.client):
+            return self.direct.called
+        raise UsageError(f"there is no tool {name[:80]!r} here: tools of programs are no tools")
 
     # -- resources -----------------------------------------------------------------------------------------------------
 
@@ -235,10 +249,10 @@ async def footprint(gateway: Gateway) -> Footprint:
         plain += bounded_tokens(json.dumps(described, ensure_ascii=False, default=str))
     sources = tuple(Behind(*each) for each in sources_of(gateway.tools.values()))
     return Footprint(
-        len(gateway.tools), sources, offered, face.server.instructions or "", plain, tuple(gateway.notices)
+        len(gateway.tools),
+        sources,
+        offered,
+        face.server.instructions or "",
+        plain,
+        (*gateway.notices, *face.direct.notices),
     )
-
-
-def tokens_of(tool: types.Tool) -> int:
-    """Of a tool's definition as JSON, with its schemas; an upper bound, three characters each."""
-    return bounded_tokens(json.dumps(tool.model_dump(by_alias=True, exclude_none=True), ensure_ascii=False))

@@ -47,7 +47,7 @@ function parkedCard(row, { where, goOn }) {
   const acts = (calls, about, words) => (calls.length && may("approve") ? guardedActs(
     calls.some(isLate) || LIVE.no_yes ? null : doing(words("Approve"), "good", decide("approve", calls), about), doing(words("Deny"), "bad", decide("deny", calls), about)) : null);
   const call = (each) => el("li", { value: each.index },
-    el("p", { id: `${name}-${each.index}` }, el("code", { class: "tool", text: each.tool }), el("span", { class: "chip", text: each.effect }), each.line ? el("span", { class: "faint", text: ` line ${each.line}` }) : null,
+    el("p", { id: `${name}-${each.index}` }, el("code", { class: "tool", text: each.tool }), el("span", { class: "chip", text: each.effect }), each.line ? el("span", { class: "faint", text: ` line ${each.line}` }) : null, each.within ? el("span", { class: "faint", text: ` within ${each.within}` }) : null,
       each.decided ? el("span", { class: `chip ${each.decided.yes ? "good" : "bad"}` }, `${each.decided.yes ? "approved" : "denied"} by ${each.decided.by}, `, since(each.decided.at)) : null),
     givenOf(each), each.cut || each.left_out ? whole(`/runs/${id}/pending/${each.index}`) : null,
     each.same_as ? el("p", { class: "note warn", text: each.same_as }) : null,

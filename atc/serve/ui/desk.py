@@ -62,6 +62,7 @@ class Question:
             "run_id": self.run_id,
             "task": plain(self.task if len(self.task) <= SHOWN_OF_ONE else f"{self.task[:SHOWN_OF_ONE]}…"),
             "tool": brief(request.tool),
+            "within": brief(request.within),
             "effect": request.effect.value,
             "description": plain(request.description[:2_000]),
             **shown_arguments(redactor, arguments, request.feeds, request.data_flow),

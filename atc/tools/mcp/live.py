@@ -14,6 +14,8 @@ from typing import Any, Self
 from atc.errors import UsageError
 from atc.schemas.protocol import Protocol
 from atc.tools.documents import drifted_tools, load_protocols
+from atc.tools.kept_folders import ReadPlaces, is_kept_place, read_places
+from atc.tools.kept_tools import with_kept
 from atc.tools.mcp.importer import labels_of, told_apart
 from atc.tools.mcp.lists import KeptLists
 from atc.tools.mcp.live_server import Entry, Limits, State
@@ -63,6 +65,7 @@ class LiveTools:
         others: tools of other sources; they keep their names.
         shown: which tools are served.
         limits: of calls, starts and time.
+        kept: kept programs, which are there while all tools are that they call.
 
     Raises:
         UsageError: there are too many servers.
@@ -76,10 +79,12 @@ class LiveTools:
         others: Toolset | None = None,
         shown: Shown | None = None,
         limits: Limits | None = None,
+        kept: ReadPlaces | None = None,
     ) -> None:
         if len(specs) > MAX_SERVERS:
             raise UsageError(f"{len(specs)} MCP servers are named; the limit is {MAX_SERVERS}: leave some out")
         self._others = others if others is not None else Toolset()
+        self._kept = kept or ReadPlaces()
         self._shown, self._limits = shown or Shown(), limits or Limits()
         lists = KeptLists(folder) if folder is not None else None
         self._slots = asyncio.Semaphore(self._limits.at_once)
@@ -211,7 +216,10 @@ class LiveTools:
             for tool in entry.tools(state, names):
                 if made.setdefault(tool.name, tool) is not tool:
                     _LOG.warning("two tools are named %s: one of the MCP server %s is left out", tool.name, entry.label)
-        return self._shown.of(Toolset(made.values()))
+        tools, left = with_kept(Toolset(made.values()), self._kept.files)
+        shown = self._shown.of(tools)
+        shown.left_out = (*self._others.left_out, *self._kept.left_out, *left)
+        return shown
 
     async def _sweep(self) -> None:
         while True:
@@ -245,11 +253,13 @@ def live_tools(
     """
     sources = {word: mcp_source(word) for word in dict.fromkeys(words)}
     specs = [spec for source in sources.values() if source is not None for spec in read_specs(source)]
-    others = [word for word, source in sources.items() if source is None]
+    places = [word for word, source in sources.items() if source is None and is_kept_place(word)]
+    others = [word for word, source in sources.items() if source is None and word not in places]
     known, drifted = (
         (load_protocols(documents), drifted_tools(documents)) if documents else (Toolset(), frozenset[str]())
     )
     shown = Shown(tuple(only or ()), {name: tool.protocol for name, tool in known.items()}, drifted)
-    narrowed = {"only": list(only), "strict": False} if only else {}  # what else a document has is not read at all
+    narrowed = {"only": list(only), "strict": False} if only and not places else {}  # what else there is is not read
     opened = open_tools(others, **{**(openapi or {}), **narrowed}) if others or not specs else Toolset()
-    return LiveTools(specs, folder=folder, others=opened, shown=shown, limits=limits)
+    kept = read_places(places) if places else None
+    return LiveTools(specs, folder=folder, others=opened, shown=shown, limits=limits, kept=kept)

@@ -1,8 +1,8 @@
-"""What passes between the SDK and a transport, changed on the way: lists of tools that come, traces that go.
+"""What passes between the SDK and a transport, changed on the way: what comes of tools, traces that go.
 
 The SDK holds a whole page of a list to the protocol, so that one tool with a wrong schema would cost all tools of its
 server. So the answers to ``tools/list`` are looked at before the SDK does: what is wrong with one tool costs that tool
-alone.
+alone. A result that has structured content and leaves ``content`` out, as servers do, is taken for one without blocks.
 
 The SDK writes the current trace of whoever calls into ``_meta`` of each request (SEP-414), with its baggage. A server
 gets that only where telemetry is on, and the baggage only where it was asked for (:mod:`atc._host.trace_context`).
@@ -165,7 +165,11 @@ class _Incoming(_Stream):
 
     def _looked_at(self, item: Any) -> Any:
         message = getattr(item, "message", None)
-        if not isinstance(message, types.JSONRPCResponse) or message.id not in self._asked:
+        if not isinstance(message, types.JSONRPCResponse):
+            return item
+        if message.id not in self._asked:
+            if "structuredContent" in message.result and "content" not in message.result:
+                return replace(item, message=message.model_copy(update={"result": {"content": [], **message.result}}))
             return item
         del self._asked[message.id]
         if not isinstance(listed := message.result.get("tools"), list):

@@ -192,7 +192,8 @@ def value_of(
 
     ``structuredContent`` where there is some. Else each block of the content: a text that is a JSON object or list
     becomes that, any other stays text (``"007"`` and ``"12e3"`` are no numbers); what is no text is described, without
-    its bytes. One block is the value, several are a list, none is ``None``.
+    its bytes. One block is the value, several are a list, none is ``None``; so is ``null`` where the structured content
+    says so itself.
 
     Raises:
         ToolError: the tool says that it failed, or asks back, or its answer is no usable JSON.
@@ -214,6 +215,8 @@ def value_of(
     if value is None:
         several = len(result.content) > 1
         values = [_block(block, odd, (number,) if several else ()) for number, block in enumerate(result.content)]
+        if values == ["null"] and "structured_content" in result.model_fields_set:
+            values = []
         value = values[0] if len(values) == 1 else values or None
     try:
         value = spec.secrets.value(value)  # secrets first: what is wrong is told with its keys

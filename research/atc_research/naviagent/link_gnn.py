@@ -36,6 +36,8 @@ RELATIONS = ("takes", "gives", "taken by", "given by", "feeds")
 """Parameter → tool that takes it; tool → field that it gives; both reversed; tool → tool as runs did it."""
 _STATS = 4
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+DEVICE_NAME = torch.cuda.get_device_name() if DEVICE == "cuda" else DEVICE
+"""What a figure was made on."""
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,9 @@ def planner(
     minutes: Annotated[
         float, typer.Option(min=0.0, help="Stop after this many minutes; the same command goes on.")
     ] = math.inf,
+    gguf: Annotated[
+        Path | None, typer.Option("--gguf", help="Write the trained planner there, for --model embedded:FILE.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     as_json: options.Json = False,
 ) -> None:
@@ -63,6 +66,10 @@ def planner(
     from atc_research.toolweaver.code_decoder import opened, torch
     from atc_research.toolweaver.decoder_training import Options, Progress, train
 
+    if gguf is not None:
+        from atc_research.toolqp import planner_file
+
+        planner_file.check(base, gguf)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     lines = read_lines(trajectories)
@@ -105,6 +112,9 @@ def planner(
         raise typer.Exit(INTERRUPTED) from None
     whole = all(each.done for each in done.values()) and ("grpo" in done) is grpo
     facts: dict[str, Any] = {"output": str(output), "examples": len(wanted), "device": device, "done": whole}
+    if gguf is not None and whole:
+        planner_file.write(model, base, gguf)
+        facts["gguf"] = str(gguf)
     facts |= {
         name: {"step": each.step, "of": each.steps, "loss": each.losses[-1] if each.losses else None}
         for name, each in done.items()
@@ -114,4 +124,6 @@ def planner(
     else:
         told = ", ".join(f"{name} {each.step} of {each.steps} steps" for name, each in done.items())
         out.print(f"{told}; the checkpoint is in {output}{'' if whole else '; the same command goes on'}", markup=False)
+        if "gguf" in facts:
+            out.print(f"the planner is in {gguf}: --model embedded:{gguf} --set retrieval=planned", markup=False)
     raise typer.Exit(SOLVED if whole else NOT_SOLVED)

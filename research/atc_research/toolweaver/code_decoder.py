@@ -32,6 +32,10 @@ except ImportError:
     ) from None
 
 
+_SCALE = 2.0
+"""Of a low-rank change: α/r of LoRA."""
+
+
 class LowRank(nn.Module):
     """A frozen linear map and a change of low rank, which begins as none (LoRA)."""
 
@@ -44,8 +48,12 @@ class LowRank(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         changed = functional.linear(functional.linear(x, self.down.to(x.dtype)), self.up.to(x.dtype))
-        made: torch.Tensor = self.inner(x) + 2.0 * changed
+        made: torch.Tensor = self.inner(x) + _SCALE * changed
         return made
+
+    def merged(self) -> torch.Tensor:
+        """The weights of one linear map that does the same, in 32 bits."""
+        return self.inner.weight.detach().float() + _SCALE * (self.up @ self.down).detach().float()
 
 
 def add_low_rank(base: Any, rank: int, generator: torch.Generator) -> None:

@@ -17,7 +17,7 @@ function planCard(row, apply) {
   if (row.applied) return el("li", { class: "approval quietly" }, el("p", { class: "acts" }, byWhom(row.applied)));
   const note = (text) => el("p", { class: "note warn", text });
   const call = (each) => el("li", { value: each.index },
-    el("p", {}, el("code", { class: "tool", text: each.tool }), el("span", { class: "chip", text: each.effect }), each.line ? el("span", { class: "faint", text: ` line ${each.line}` }) : null),
+    el("p", {}, el("code", { class: "tool", text: each.tool }), el("span", { class: "chip", text: each.effect }), each.line ? el("span", { class: "faint", text: ` line ${each.line}` }) : null, each.within ? el("span", { class: "faint", text: ` within ${each.within}` }) : null),
     givenOf(each), each.cut || each.left_out ? whole(`/runs/${id}/plan/${each.index}`) : null,
     each.warnings.map(note), each.notes.map((text) => el("p", { class: "faint", text })),
     each.notes_left ? note(`${plural(each.notes_left, "warning")} more`) : null);

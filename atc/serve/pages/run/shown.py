@@ -76,7 +76,12 @@ def _planned(call: PlannedCall) -> dict[str, Any]:
     told = [*call.notes[:20], *(f"careful: {text}" for text in careful(call.data_flow)), *came[:_FEEDS]]
     more = [f"… and {len(came) - _FEEDS} more"] if len(came) > _FEEDS else []
     text = plain(plans.planned_call(call)[:_SENTENCE])
-    return {"index": call.index, "line": call.line, "text": text, "notes": [*map(_sentence, told), *more]}
+    return {
+        "index": call.index,
+        "line": 0 if call.within else call.line,
+        "text": text,
+        "notes": [*map(_sentence, told), *more],
+    }
 
 
 def _ended(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,6 +217,7 @@ _FAULT = record(
     | {"message": text(LONG), "evidence": text(LONG), "hint": text(), "traceback": text(), "by": _name, "cause": _name}
 )
 _CALL: dict[str, Reader] = {"index": _number, "tool": _name, "arguments": _value, "effect": _name, "line": _number}
+_CALL |= {"within": _name}
 _KINDS: dict[str, dict[str, Reader]] = {
     "run_started": {
         "run_id": _name,

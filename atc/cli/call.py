@@ -1,0 +1,216 @@
+"""``atc call``: call one tool, or one kept program, without a model."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+from atc._host.trust import TrustStore
+from atc.cli import options
+from atc.cli.console import guarded, out
+from atc.cli.kept_source import kept_source
+from atc.cli.run import Shown, finish
+from atc.cli.view import RunView
+from atc.errors import UsageError
+from atc.schemas.protocol import Protocol, parameters_of
+from atc.schemas.validate import resolve, types_of
+from atc.settings import Settings
+from atc.tools.kept_files import SUFFIX, KeptFile, read_kept
+from atc.tools.kept_folders import WORD, read_bytes
+from atc.tools.tool import Toolset
+from atc.traces.stores import open_store
+
+MAX_INPUT = 16 << 20
+"""Characters of standard input that are read."""
+
+
+@guarded
+@options.takes("sandbox", "approve", "read_only")
+def call(
+    name: Annotated[str, typer.Argument(help="The tool: a kept program, or any of --tools.")],
+    given: options.Given,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Give an argument of the tool; `-` reads all as a JSON object."),
+    ] = None,
+    json_arguments: Annotated[
+        str, typer.Option("--json-arguments", metavar="<json>", help="Give the arguments as one JSON object.")
+    ] = "",
+    source: options.Source = options.NOWHERE,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Make only reads; list the calls with effects, and what feeds them.")
+    ] = False,
+    verbose: options.Verbose = False,
+    as_json: options.Json = False,
+) -> None:
+    """Call a tool without a model: a program that was kept, or any tool of --tools.
+
+    It is a run as any other: in the sandbox, with approval, a journal and a trace. A kept program (`atc runs keep`)
+    calls the tools that its run had, where they were; --tools says where they are now.
+
+    Exit codes are those of `atc run`.
+    """
+    from atc.agent import Agent
+    from atc.run.calling import call_tool
+
+    settings = Settings.load()
+    source = source if source.tools else _source_of(name, settings)
+    tools = _tools(name, source)
+    if name not in tools:
+        raise UsageError(_none_named(name, tools))
+    wanted = arguments_of(tools[name].protocol, arguments or (), json_arguments)
+    view = Shown(None if as_json else RunView(out, verbose=verbose))
+    agent = Agent(tools, on_event=view, **given)
+    with view.shown(kept=agent.settings.keep_runs):
+        made = asyncio.run(call_tool(agent, name, wanted, tools_from=source.note, dry_run=dry_run))
+    finish(made.result, as_json=as_json, trace=False)
+
+
+def _source_of(name: str, settings: Settings) -> options.Source:
+    """Return where the tools of a kept program were in its run.
+
+    Raises:
+        UsageError: no program of that name is kept, or its run does not say where its tools were.
+    """
+    file = _kept(name, settings)
+    store = open_store(settings)
+    stored = store.run(file.run) if file.run else None
+    if stored is None or not stored.exists:
+        raise UsageError(f"run {file.run or 'of ' + name} is kept no more, which says where the tools are: use --tools")
+    source, _ = kept_source(stored, None, None, None)
+    return source
+
+
+def _kept(name: str, settings: Settings) -> KeptFile:
+    """Return a kept program of the data folder.
+
+    Raises:
+        UsageError: there is none.
+    """
+    path = settings.kept_dir / f"{name}{SUFFIX}"
+    if not name.isidentifier() or not path.exists():
+        kept = sorted(each.stem for each in settings.kept_dir.glob(f"*{SUFFIX}"))
+        if near := difflib.get_close_matches(name[:80], kept, 1):
+            raise UsageError(f"no program is kept as {name!r:.80}: did you mean {near[0]}?")
+        raise UsageError(
+            f"no program is kept as {name!r} in {settings.kept_dir}, and no --tools are named: `atc tools list {WORD}` "
+            "lists what is kept, `atc runs keep RUN --as NAME` keeps a run"
+        )
+    file = read_bytes(path)
+    return read_kept(file.content, str(path), path, edited=TrustStore().trusts(file))
+
+
+def _tools(name: str, source: options.Source) -> Toolset:
+    """Open the tools, and kept programs beside them where the tool is none of them."""
+    found = source.opened()
+    if name in found or WORD in source.tools:
+        return found
+    with_kept = replace(source, tools=[*source.tools, WORD])
+    if source.only:
+        with_kept = replace(with_kept, only=[*source.only, name])
+    return with_kept.opened()
+
+
+def _none_named(name: str, tools: Toolset) -> str:
+    for left in tools.left_out:
+        if left.name == name:
+            return f"{name} cannot be called: {left.reason}"
+    near = difflib.get_close_matches(name[:80], [*tools], 1)
+    hint = f"did you mean {near[0]}?" if near else "`atc tools list SOURCE` lists them"
+    return f"there is no tool {name!r:.80}: {hint}"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Arguments: text of a command line, typed by what the tool says of them.
+
+
+def arguments_of(protocol: Protocol, pairs: Sequence[str], document: str = "") -> dict[str, Any]:
+    """Return the arguments that a command line gives.
+
+    Args:
+        protocol: of the tool: what it says of an argument tells a number from a text.
+        pairs: ``KEY=VALUE``, or ``-`` for standard input. What takes a list takes its items one by one, too.
+        document: a JSON object.
+
+    Raises:
+        UsageError: one is no such pair, is given twice, or is no JSON where that is needed.
+    """
+    made: dict[str, Any] = {}
+    if document:
+        made |= _object(document, "--json-arguments")
+    schemas = {each.name: resolve(protocol.parameters, each.schema) for each in parameters_of(protocol)}
+    items: dict[str, list[Any]] = {}
+    for pair in pairs:
+        if pair == "-":
+            _add(made, _object(sys.stdin.read(MAX_INPUT), "standard input"))
+            continue
+        key, sign, text = pair.partition("=")
+        if not sign:
+            raise UsageError(f"an argument is KEY=VALUE, not {pair!r:.100}; {_known(schemas)}")
+        if key not in schemas:
+            raise UsageError(f"{protocol.name} has no argument {key!r:.80}; {_known(schemas)}")
+        if _is_item(text, schemas[key]):
+            item = value_of(text, resolve(protocol.parameters, schemas[key].get("items")), key)
+            items.setdefault(key, []).append(item)
+        else:
+            _add(made, {key: value_of(text, schemas[key], key)})
+    for key, each in items.items():
+        _add(made, {key: each})
+    return made
+
+
+def _is_item(text: str, schema: Mapping[str, Any]) -> bool:
+    """Return whether a text is one item of the list that an argument takes: it is no JSON list."""
+    return types_of(dict(schema)) - {"null"} == {"array"} and not text.lstrip().startswith("[")
+
+
+def value_of(text: str, schema: Mapping[str, Any], key: str) -> Any:
+    """Return what a text of a command line is, by the schema of its argument.
+
+    A text stays one wherever the schema takes texts; else it is read as JSON.
+
+    Raises:
+        UsageError: it is no JSON, and the schema takes no text.
+    """
+    kinds = types_of(dict(schema))
+    choices = schema.get("enum")
+    if "string" in kinds or (isinstance(choices, list) and text in choices):
+        return None if text == "null" and "null" in kinds else text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        if not kinds:
+            return text
+        named = " or ".join(sorted(kinds - {"null"} or kinds))
+        raise UsageError(f"{key} takes {_article(named)}, as JSON, not {text!r:.100}") from None
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aio' else 'a'} {kind}"
+
+
+def _object(text: str, where: str) -> dict[str, Any]:
+    try:
+        made = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where} is no JSON: {error}") from None
+    if not isinstance(made, dict):
+        raise UsageError(f'{where} is no JSON object: give one, such as {{"city": "Lyon"}}')
+    return made
+
+
+def _add(made: dict[str, Any], more: Mapping[str, Any]) -> None:
+    if twice := made.keys() & more.keys():
+        raise UsageError(f"the argument {min(twice)!r} is given twice")
+    made.update(more)
+
+
+def _known(schemas: Mapping[str, Any]) -> str:
+    return f"it takes {', '.join(schemas)}" if schemas else "it takes none"

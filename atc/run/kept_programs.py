@@ -1,0 +1,178 @@
+"""The kept programs that the programs of one run call: joined with them as they were when the run first called them.
+
+A file of a kept program may change while a run waits, or after its process ended. What ran is what goes on: the trace
+has the text of each kept program that the run called, and a run that goes on calls that one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from atc._records.events import KeptText
+from atc.programs.linking import Linked, NotLinked, link
+from atc.programs.program import Program
+from atc.result import Effect
+from atc.schemas.protocol import Protocol
+from atc.tools.kept import MAX_NESTED, KeptProgram
+from atc.tools.tool import Tool, Toolset
+from atc.traces.stores.base import StoredRun
+
+if TYPE_CHECKING:
+    from atc.run.run import Run
+
+
+class KeptPrograms:
+    """Joins the programs of one run with the kept programs that they call.
+
+    Args:
+        run: the run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._before: dict[str, Tool] = {}
+        self._linked: dict[str, Linked] = {}
+        self._texts: dict[str, KeptText] = {}
+
+    def inner(self, tools: Toolset) -> Toolset:
+        """Return the tools that the kept programs among some tools call, and that are not among these: as the agent has
+        them, where it does."""
+        if not any(tool.kept is not None for tool in tools.values()):
+            return Toolset()
+        before = Toolset(self._as_before(name, tool) for name, tool in tools.items())
+        return Toolset(self._of_agent(tool) for tool in before.inner_tools.values())
+
+    def _of_agent(self, tool: Tool) -> Tool:
+        known = self._run.all_tools.get(tool.name)
+        return tool if known is None or known.protocol.source.key != tool.protocol.source.key else known
+
+    def link(self, source: str) -> Linked | None:
+        """Join a program with the kept programs that it calls; ``None`` where it calls none. To be asked in a thread.
+
+        Raises:
+            NotLinked: they cannot be joined.
+        """
+        if source not in self._linked:
+            tools = {name: self._as_before(name, tool) for name, tool in self._run.tools.items()}
+            linked = link(Program(source), tools)
+            if linked is None:
+                return None
+            self._linked[source] = linked
+        return self._linked[source]
+
+    def as_run(self, source: str) -> Program:
+        """Return a program with the kept programs that it was joined with as it ran; by itself where it called none."""
+        linked = self._linked.get(source)
+        return Program(source) if linked is None else linked.program
+
+    def linked(self, source: str) -> Linked | None:
+        """Return what a program was joined with as it ran; ``None`` where it called no kept program."""
+        return self._linked.get(source)
+
+    def warnings(self, given: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        """Return warnings by tool, those about a kept program at the calls with effects that it makes."""
+        made = dict(given)
+        for name, texts in given.items():
+            tool = self._run.tools.get(name)
+            for inner in _calls_of(tool) if tool is not None and tool.kept is not None else ():
+                if inner.protocol.effect is not Effect.READ:
+                    made[inner.name] = tuple(dict.fromkeys((*made.get(inner.name, ()), *texts)))
+        return made
+
+    # -- what a run that goes on calls ---------------------------------------------------------------------------------
+
+    def first_called(self, linked: Linked) -> dict[str, KeptText]:
+        """Return the kept programs that the run has not called before, for its trace."""
+        found: dict[str, KeptText] = {}
+        for name, tool in linked.kept.items():
+            if name in self._texts or tool.kept is None:
+                continue
+            found[name] = {
+                "program": tool.kept.program,
+                "parameters": tool.protocol.parameters,
+                "inner": {written: each.name for written, each in tool.inner.items()},
+                "sha256": _digest(tool.kept.program),
+            }
+        self._texts |= found
+        return found
+
+    def restore(self, stored: StoredRun) -> None:
+        """Take up a run that goes on: its programs call the kept programs that they called before. In a thread.
+
+        A kept program that the trace has no whole text of is called as it is now, if it is the same.
+        """
+        if not any(tool.kept is not None for tool in self._run.all_tools.values()):
+            return
+        for _, event in stored.numbered(lambda _: None):
+            if event["kind"] == "program_started":
+                for name, text in _texts(event["data"].get("kept")):
+                    self._texts.setdefault(name, text)
+
+    def _as_before(self, name: str, tool: Tool, depth: int = 0) -> Tool:
+        """Return a tool as the run called it before, if it is a kept program; a run calls one text of each."""
+        if name in self._before or tool.kept is None:
+            return self._before.get(name, tool)
+        text = self._texts.get(name)
+        if text is None or depth > MAX_NESTED:  # a deeper one is refused as it is joined
+            inner = {written: self._as_before(each.name, each, depth + 1) for written, each in tool.inner.items()}
+            return replace(tool, inner=inner)
+        if _digest(text["program"]) != text["sha256"]:  # it was masked, or its trace is not as it was written
+            if _digest(tool.kept.program) != text["sha256"]:
+                raise NotLinked(
+                    f"the kept program {name!r} has changed since this run called it, and its trace does not have what "
+                    "it was: begin a new run"
+                )
+            text["program"] = tool.kept.program
+        inner = {written: self._inner(name, tool, each, depth) for written, each in text["inner"].items()}
+        protocol = tool.protocol.model_copy(update={"parameters": text["parameters"]})
+        made = replace(tool, protocol=protocol, kept=KeptProgram(text["program"]), inner=inner)
+        self._before[name] = made
+        return made
+
+    def _inner(self, name: str, tool: Tool, called: str, depth: int) -> Tool:
+        known = next((each for each in _reached(tool) if each.name == called), None) or self._run.all_tools.get(called)
+        if known is None:
+            raise NotLinked(
+                f"the kept program {name!r} called {called!r} in this run before, which is not there any more"
+            )
+        return self._as_before(called, known, depth + 1)
+
+
+def _calls_of(tool: Tool) -> Iterator[Tool]:
+    """Yield the tools that a kept program calls, itself or by another one; none is a kept program."""
+    return (each for each in _reached(tool) if each.kept is None)
+
+
+def _reached(tool: Tool) -> Iterator[Tool]:
+    todo, seen = [*tool.inner.values()], set[int]()
+    while todo:
+        each = todo.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            todo += each.inner.values()
+            yield each
+
+
+def _digest(program: str) -> str:
+    return hashlib.sha256(program.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _texts(raw: object) -> Iterator[tuple[str, KeptText]]:
+    """Yield the kept programs that an event names; what is of another form is none."""
+    for name, each in raw.items() if isinstance(raw, dict) else ():
+        match each:
+            case {"program": str(program), "parameters": dict(parameters), "inner": dict(inner), "sha256": str(sha256)}:
+                if all(isinstance(called, str) for called in inner.values()) and _is_schema(parameters):
+                    text: KeptText = {"program": program, "parameters": parameters, "inner": inner, "sha256": sha256}
+                    yield str(name), text
+
+
+def _is_schema(parameters: dict[str, object]) -> bool:
+    try:
+        Protocol(name="kept", description="", parameters=parameters)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,152 @@
+"""Which tools ``atc mcp --direct`` lists beside ``run_program``: for single calls whose answer a model reads itself.
+
+That is decided once, at the start: the tools that the user names, and with ``auto`` such as fit in a few tokens and
+were of use by themselves. ``auto`` chooses none that does not surely read. A user may name a write, which is asked
+about as in a program.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from atc.catalogue.graph.edges import Learnt
+from atc.catalogue.graph.tool_graph import ToolGraph
+from atc.errors import UsageError
+from atc.probing.call_policy import why_not
+from atc.schemas.protocol import JsonSchema
+from atc.serve.mcp.output_schemas import filled_schema
+from atc.serve.mcp.single_calls import definition_of, tokens_of
+from atc.tools.tool import Tool, Toolset
+
+AUTO = "auto"
+"""The word for tools that are chosen here, among the names that a user gives."""
+FEW = 50
+"""Of more tools than these, none is chosen by its size alone: the smallest of 500 are hardly those that are needed."""
+ALONE = 0.5
+"""Share of a tool's calls, in programs that gave an answer, from which it was of use by itself."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The tools that are listed themselves.
+
+    Attributes:
+        named: by the user, whether they are there or not.
+        chosen: by ``auto``, the likeliest first.
+        tokens: of the definitions of the chosen ones, without their output schemas; an upper bound.
+        budget: that they had; 0 where the user did not say ``auto``.
+    """
+
+    named: tuple[str, ...] = ()
+    chosen: tuple[str, ...] = ()
+    tokens: int = 0
+    budget: int = 0
+
+    def tools(self, tools: Toolset) -> dict[str, Tool]:
+        """Those of some tools that are listed. A chosen one is not, once it does not surely read any more."""
+        named = {name: tools[name] for name in self.named if name in tools}
+        chosen = {name: tools[name] for name in self.chosen if name in tools and _may_be_chosen(tools[name])}
+        return named | {name: tool for name, tool in chosen.items() if name not in named}
+
+    def notices(self, tools: Toolset) -> Iterator[str]:
+        """Lines about it for whoever runs the server."""
+        for name in self.named:
+            if name not in tools:
+                yield f"--direct {name[:80]}: no tool has this name now; it is listed once one has"
+        if self.budget and self.chosen:
+            yield (
+                f"--direct auto lists {', '.join(self.chosen)}: {self.tokens:,} of {self.budget:,} tokens "
+                "(--direct-tokens)"
+            )
+        elif self.budget:
+            yield (
+                f"--direct auto lists no tool: none that surely reads fits in {self.budget:,} tokens (--direct-tokens)"
+                + (f", or was of use by itself; of more than {FEW} tools only such are chosen" * (len(tools) > FEW))
+                + ". Name some: --direct NAME"
+            )
+
+
+def choice_of(tools: Toolset, graph: ToolGraph, wanted: Sequence[str], budget: int, own: Collection[str]) -> Choice:
+    """Choose the tools that are listed themselves; the same from the same.
+
+    Args:
+        tools: that programs can call.
+        graph: of these, with what runs have taught.
+        wanted: names of tools, and :data:`AUTO`.
+        budget: tokens that the definitions of those may take that ``auto`` chooses.
+        own: names of the server's own tools.
+
+    Raises:
+        UsageError: a name is one of the server's own.
+    """
+    named = tuple(dict.fromkeys(name for name in wanted if name != AUTO))
+    if clash := [name for name in named if name in own]:
+        raise UsageError(f"--direct {clash[0]}: the server has a tool of its own of this name; leave it out")
+    if AUTO not in wanted:
+        return Choice(named)
+    chosen, left = [], budget
+    for candidate in sorted(_candidates(tools, graph, {*named, *own})):
+        if candidate.tokens <= left:
+            chosen.append(candidate.name)
+            left -= candidate.tokens
+    return Choice(named, tuple(chosen), budget - left, budget)
+
+
+@dataclass(frozen=True, order=True)
+class _Candidate:
+    """A tool that may be chosen. The likeliest sorts first: by use, then small answers, then by size, then by name."""
+
+    use: int
+    answers_lists: bool
+    tokens: int
+    name: str
+
+
+ON_ITS_OWN, UNKNOWN, WITH_OTHERS = range(3)
+
+
+def _candidates(tools: Toolset, graph: ToolGraph, others: Collection[str]) -> Iterator[_Candidate]:
+    uses = _uses(graph.learnt)
+    names = tools if len(tools) <= FEW else [name for name in tools if uses.get(name) == ON_ITS_OWN]
+    for name in names:
+        tool = tools[name]
+        if name in others or not _may_be_chosen(tool):
+            continue
+        output = filled_schema(graph.protocols_with_shapes[name].returns)
+        tokens = tokens_of(definition_of(name, tool.protocol, None))  # clients seldom show a model the output schema
+        yield _Candidate(uses.get(name, UNKNOWN), _has_list(output), tokens, name)
+
+
+def _may_be_chosen(tool: Tool) -> bool:
+    """Whether a tool surely reads, and can be called by a name that every client takes."""
+    return tool.transport is not None and not tool.drifted and not why_not(tool.protocol) and tool.name.isascii()
+
+
+def _uses(learnt: Learnt) -> Mapping[str, int]:
+    """How the tools were used that programs called: by themselves, or together with others.
+
+    A call counts as together where its tool followed another one, came before it, or took a value from it or gave one.
+    """
+    together = defaultdict[str, float](float)
+    pairs = [*learnt.follows.items(), *(((feed[0], feed[2]), times) for feed, times in learnt.feeds.items())]
+    for pair, times in pairs:
+        for name in pair:
+            together[name] += times.ok
+    used = {name: calls.ok for name, calls in learnt.calls.items() if calls.ok > 0}
+    return {name: ON_ITS_OWN if 1 - together[name] / calls >= ALONE else WITH_OTHERS for name, calls in used.items()}
+
+
+def _has_list(schema: JsonSchema | None) -> bool:
+    """Whether an answer is known to have a list in it, as long ones do. ``schema``: a filled one, so it is bounded."""
+    todo: list[Any] = [schema]
+    while todo:
+        each = todo.pop()
+        if not isinstance(each, dict):
+            continue
+        if "array" in each.get("type", ()):
+            return True
+        todo += [*each.get("properties", {}).values(), each.get("additionalProperties"), each.get("items")]
+    return False

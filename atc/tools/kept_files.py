@@ -1,0 +1,393 @@
+"""The files of kept programs: ``NAME.atc``, one program each, with a header that says how it is called.
+
+A file is text that people read and compare::
+
+    ---
+    kept: 1
+    name: rain_days
+    description: How many of the next days bring rain to a city.
+    parameters:
+      type: object
+      properties:
+        city: {type: string}
+      required: [city]
+    response: {type: integer}
+    uses:
+    - tool: find_city
+      source: [function, atc.atlas.places, find_city]
+      digest: 5f0c…
+    run: 20260101-101010-abcdef
+    made: '2026-01-01T10:10:10Z'
+    sha256: 9c1e…
+    ---
+    found = find_city(name=city)
+    answer = …
+
+The header is YAML without anchors, aliases and tags. ``sha256`` is of the rest of it and of the program
+(:func:`seal_of`), so that an edit by hand is noticed. It keeps nobody out: who may write the file can write it, too;
+whose file it is, and whether it was trusted, is asked before (:mod:`atc.tools.kept_folders`). What a file might say of
+effects counts nowhere: they are those of the tools that the program calls, as they are now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from atc._host.files import make_private, write_whole
+from atc._host.invisible import legible, visible
+from atc.errors import ToolImportError, UsageError
+from atc.schemas.names import ALL_PAGES, MAX_NAME, RESERVED_NAMES, parameter_name, tool_name
+from atc.schemas.protocol import MAX_DESCRIPTION, MAX_KEPT, JsonSchema, SourceKey
+from atc.schemas.validate import ensure_valid_schema
+from atc.tools.kept import UsedTool
+from atc.tools.parse import parse_document
+
+SUFFIX = ".atc"
+VERSION = 1
+MAX_FILE = 200_000
+"""Bytes of a file."""
+MAX_USES = 200
+"""Tools that a program calls."""
+MAX_NESTED_LEVELS = 40
+"""Levels of lists and mappings in a header."""
+FENCE = "---"
+TAKEN = frozenset({*RESERVED_NAMES, ALL_PAGES, "say", "look", "ask_user"})
+"""Names with a meaning of their own in a program: neither a kept program nor a parameter of it may have one."""
+_CONTROL = re.compile(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]")
+_STEERING = re.compile("[\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\U000e0000-\U000e007f]")
+"""What turns the direction of writing, breaks a line unseen, or spells text that nobody sees."""
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class KeptFile:
+    """What a file of a kept program says.
+
+    Attributes:
+        name: of the tool.
+        program: its source, without the header; ends with one line break.
+        description: what it does: data, never an instruction.
+        parameters: JSON Schema of its arguments, ``{"type": "object", …}``; the program has them in its scope by name.
+        response: JSON Schema of its value; ``None`` where nothing is known of it.
+        uses: the tools that the program calls, kept ones among them, as they were when it was kept.
+        run: that it was kept from; empty where that is unknown.
+        made: when, in UTC: ``2026-01-01T10:10:10Z``.
+        path: of the file; ``None`` of one that is not written.
+    """
+
+    name: str
+    program: str
+    description: str
+    parameters: JsonSchema
+    response: JsonSchema | None = None
+    uses: tuple[UsedTool, ...] = ()
+    run: str = ""
+    made: str = ""
+    path: Path | None = None
+
+
+class _Used(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    tool: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=2 * MAX_NAME)
+    source: list[str] | None
+    digest: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+    @property
+    def record(self) -> UsedTool:
+        return UsedTool(self.tool, None if self.source is None else SourceKey(*self.source), self.digest)
+
+
+class _Header(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    kept: int
+    name: str
+    description: str = Field(max_length=MAX_DESCRIPTION)
+    parameters: JsonSchema
+    response: JsonSchema | None
+    uses: list[_Used] = Field(max_length=MAX_USES)
+    run: str = Field(pattern=r"^[0-9a-z-]{0,64}$")
+    made: str = Field(pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?$")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Reading: every step is bounded, and none runs anything.
+
+
+def read_kept(text: str | bytes, where: str, path: Path | None = None, *, edited: bool = False) -> KeptFile:
+    """Return what the text of a file says. Nothing in it is run.
+
+    Args:
+        text: of the file.
+        where: its name, for messages.
+        path: of the file, which must be called after the program.
+        edited: take a file that was edited since it was written: the user has read and trusted it.
+
+    Raises:
+        ToolImportError: it is no such file, or not as it was written; the place and what to do are named.
+    """
+    header, program = _parted(_text_of(text, where), where)
+    lines = _lines_of_fields(header, where)
+    content = parse_document(header, where, MAX_FILE)
+    if not isinstance(content, dict):
+        raise ToolImportError(f"{where}, line 2: the header is no mapping: write `name: …`, a field a line")
+    if (version := content.get("kept")) != VERSION:
+        at = lines.get("kept", 2)
+        raise ToolImportError(
+            f"{where}, line {at}: `kept: {VERSION}` is the form that this version reads, not {version!r:.40}: "
+            "keep the run again, or use the version that wrote it"
+        )
+    try:
+        made = _Header.model_validate(content)
+    except ValidationError as error:
+        raise ToolImportError(f"{where}, {_problems(error, lines)}") from None
+    _check(made, where, lines, path)
+    kept = KeptFile(
+        name=made.name,
+        program=program,
+        description=made.description,
+        parameters={"type": "object", "properties": {}, **made.parameters},
+        response=made.response,
+        uses=tuple(each.record for each in made.uses),
+        run=made.run,
+        made=made.made,
+        path=path,
+    )
+    if not edited and seal_of(kept) != made.sha256:
+        raise ToolImportError(
+            f"{where}, line {lines['sha256']}: the file was edited since it was written, its sha256 is of another "
+            f"text: read it, and accept it as it is with `atc trust {where}`, or keep the run again"
+        )
+    return kept
+
+
+def _text_of(text: str | bytes, where: str) -> str:
+    if len(text) > MAX_FILE:
+        raise ToolImportError(f"{where} has more than {MAX_FILE:,} bytes: a kept program is shorter")
+    if isinstance(text, bytes):
+        try:
+            text = text.decode()
+        except UnicodeDecodeError as error:
+            raise ToolImportError(f"{where} is not UTF-8 text (byte {error.start})") from None
+    for pattern, what in ((_CONTROL, "a control character"), (_STEERING, "a character that hides or turns text")):
+        if found := pattern.search(text):
+            line = text.count("\n", 0, found.start()) + 1
+            raise ToolImportError(f"{where}, line {line} has {what}, {visible(found[0])}: remove it")
+    return text
+
+
+def _parted(text: str, where: str) -> tuple[str, str]:
+    """The header, after a line break for its fence, so that its lines keep their numbers; and the program."""
+    lines = text.split("\n")
+    if lines[0] != FENCE:
+        raise ToolImportError(f"{where}, line 1 is not `{FENCE}`: this is no file of a kept program")
+    try:
+        end = lines.index(FENCE, 1)
+    except ValueError:
+        raise ToolImportError(f"{where}: no line `{FENCE}` ends the header") from None
+    program = "\n".join(lines[end + 1 :])
+    if not program.strip():
+        raise ToolImportError(f"{where}, line {end + 1}: there is no program after the header")
+    if directive := next((n for n, line in enumerate(lines[:end], 1) if line.startswith("%")), 0):
+        raise ToolImportError(f"{where}, line {directive}: directives (%) have no place here: remove it")
+    return "\n" + "\n".join(lines[1:end]) + "\n", program
+
+
+def _lines_of_fields(header: str, where: str) -> dict[str, int]:
+    """The lines of the header's fields. A header with what a reader could miss is refused before anything is built."""
+    lines: dict[str, int] = {}
+    open_: list[set[str] | None] = []  # the keys of each open mapping; None for a list
+    awaits_key = [False]
+
+    def fail(event: yaml.Event, problem: str) -> NoReturn:
+        line = event.start_mark.line + 1 if event.start_mark else "?"
+        raise ToolImportError(f"{where}, line {line}: {problem}")
+
+    try:
+        for event in yaml.parse(header, Loader=_LOADER):
+            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+                fail(event, "anchors (&) and aliases (*) have no place here: write the value out")
+            if getattr(event, "tag", None) not in (None, "!"):
+                fail(event, "tags (!) have no place here: write a plain value")
+            if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+                if open_ and open_[-1] is not None and awaits_key[-1]:
+                    fail(event, "a key is a text")
+                awaits_key[-1] = True  # it is the value of a key
+                open_.append(set() if isinstance(event, yaml.MappingStartEvent) else None)
+                awaits_key.append(True)
+                if len(open_) > MAX_NESTED_LEVELS:
+                    fail(event, f"nested deeper than {MAX_NESTED_LEVELS} levels: flatten it")
+            elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+                open_.pop()
+                awaits_key.pop()
+            elif isinstance(event, yaml.ScalarEvent) and open_ and (keys := open_[-1]) is not None:
+                if awaits_key[-1]:
+                    if event.value in keys or event.value == "<<":
+                        fail(event, f"{event.value!r:.80} stands here twice, or merges: write each key once")
+                    keys.add(event.value)
+                    if len(open_) == 1 and event.start_mark:
+                        lines[event.value] = event.start_mark.line + 1
+                awaits_key[-1] = not awaits_key[-1]
+    except yaml.YAMLError as error:
+        raise ToolImportError(f"{where}: the header is no YAML: {' '.join(str(error).split())[:300]}") from None
+    return lines
+
+
+def _problems(error: ValidationError, lines: Mapping[str, int]) -> str:
+    """The first problem of a header in words, with its line."""
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"]))
+    line = lines.get(str(first["loc"][0]), 2) if first["loc"] else 2
+    known = ", ".join(_Header.model_fields)
+    match first["type"]:
+        case "extra_forbidden":
+            return f"line {line}: a header has no field '{visible(place)[:80]}': it has {known}"
+        case "missing":
+            return f"line {line}: the field {place!r} is missing"
+        case _:
+            return f"line {line}: {visible(place)[:80]}: {first['msg']}"
+
+
+def _check(made: _Header, where: str, lines: Mapping[str, int], path: Path | None) -> None:
+    def fail(field: str, problem: str) -> NoReturn:
+        raise ToolImportError(f"{where}, line {lines.get(field, 2)}: {problem}")
+
+    if problem := name_problem(made.name):
+        fail("name", problem)
+    if path is not None and path.name != made.name + SUFFIX:
+        fail("name", f"it is called {made.name!r}, and the file '{visible(path.name)}': give both one name")
+    for used in made.uses:
+        parts = used.source
+        if parts is not None and (len(parts) != 3 or any(len(part) > MAX_KEPT for part in parts)):
+            fail("uses", f"the source of {used.tool!r} is no [kind, server, operation]")
+    twice = [name for name, count in Counter(used.tool for used in made.uses).items() if count > 1]
+    if twice:
+        fail("uses", f"{twice[0]!r} stands here twice")
+    names = {used.tool for used in made.uses}
+    if made.parameters.get("type", "object") != "object":
+        fail("parameters", "parameters are the schema of an object: write `type: object`")
+    ensure_valid_schema(made.parameters, f"{where}, line {lines['parameters']}: parameters")
+    properties = made.parameters.get("properties", {})
+    for parameter in properties:
+        if parameter_name(parameter) != parameter or parameter in TAKEN or parameter in {*names, made.name}:
+            meant = "means something else in the program, or is no name of Python's: give it another name"
+            fail("parameters", f"the parameter '{visible(parameter)[:80]}' {meant}")
+    required = made.parameters.get("required", [])
+    if unknown := [name for name in required if name not in properties]:
+        fail("parameters", f"the required parameter '{visible(unknown[0])[:80]}' has no schema")
+    if made.response is not None:
+        ensure_valid_schema(made.response, f"{where}, line {lines['response']}: response")
+    if made.name in names:
+        fail("uses", f"{made.name!r} calls itself: a kept program does not")
+
+
+def name_problem(name: str) -> str:
+    """Return what keeps a kept program from having a name, and what to do; empty where it may have it."""
+    meant = tool_name(name[:200])
+    if meant != name:
+        return f"'{visible(name)[:80]}' is no free name for a tool: take lower_snake_case, {meant!r} say"
+    return f"{name!r} means something else in a program: take another name" if name in TAKEN else ""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Writing.
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes no aliases, and texts of several lines as they stand."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text_node(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text_node)
+
+
+def header_of(kept: KeptFile) -> dict[str, Any]:
+    """Return the header of a file, without its seal."""
+    uses = [
+        {"tool": each.name, "source": None if each.source is None else [*each.source], "digest": each.digest}
+        for each in kept.uses
+    ]
+    return {
+        "kept": VERSION,
+        "name": kept.name,
+        "description": kept.description,
+        "parameters": kept.parameters,
+        "response": kept.response,
+        "uses": uses,
+        "run": kept.run,
+        "made": kept.made,
+    }
+
+
+def seal_of(kept: KeptFile) -> str:
+    """Return the SHA-256, in hex, of a header and its program: what ``sha256`` of the header says."""
+    header = json.dumps(header_of(kept), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(f"{header}\n{kept.program}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def kept_text(kept: KeptFile) -> str:
+    """Return the text of a file: :func:`read_kept` gives back what it is given.
+
+    Raises:
+        ToolImportError: what it would hold cannot be read again (a wrong name, a schema that is none, too long).
+    """
+    kept = replace(
+        kept,
+        program=kept.program.strip("\n") + "\n",
+        description=legible(kept.description),
+        parameters={"type": "object", "properties": {}, **kept.parameters},
+    )
+    try:
+        header = header_of(kept) | {"sha256": seal_of(kept)}
+        written = yaml.dump(
+            header, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None
+        )
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+        raise ToolImportError(f"{kept.name}{SUFFIX} cannot be written: {error}") from None
+    text = f"{FENCE}\n{written}{FENCE}\n{kept.program}"
+    read_kept(text, f"{kept.name}{SUFFIX}")  # also that the seal is of what is read
+    return text
+
+
+def write_kept(kept: KeptFile, folder: Path, *, over: bool = False) -> Path:
+    """Write ``NAME.atc`` into a folder, which is made if need be, for its owner alone (0600), whole or not at all.
+
+    Args:
+        kept: the program; its ``path`` does not count.
+        folder: the data folder's own (``Settings.kept_dir``), or one that the user names.
+        over: write over a file of this name.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        UsageError: there is a file of this name, and ``over`` is not set.
+        ToolImportError: as :func:`kept_text`.
+        OSError: it cannot be written.
+    """
+    text = kept_text(kept)
+    path = folder / f"{kept.name}{SUFFIX}"  # the name is an identifier: it leads to no other folder
+    make_private(folder)
+    if os.path.lexists(path) and not over:
+        raise UsageError(f"{path} is there already: take another name, or say that it is to be replaced")
+    write_whole(path, text)
+    return path

@@ -1,0 +1,347 @@
+"""A program calls kept programs: each call that these make is a call of the run, decided about by itself."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from atc import Agent, FakeModel, Result, Toolset
+from atc.calls.approval import ApprovalRequest
+from atc.errors import UsageError
+from atc.result import Effect
+from atc.run.base import Ending, Strategy
+from atc.run.kept_programs import KeptPrograms
+from atc.run.run import Run
+from atc.tools.tool import Tool
+from tests.support.kept import TEXT, kept
+from tests.support.tools import make_tool
+
+CITY = {"city": TEXT}
+LEVEL = "answer = max(forecast(city=city)['rain'])"
+REPORT = "level = level(city)\nstatus = send(text=f'{city}: {level}')\nanswer = {'level': level, 'status': status}"
+
+
+class World:
+    """The tools of a test, what was done with them, and agents that each stand for a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.sent, self.read = folder, list[str](), list[str]()
+        self.level, self.report = LEVEL, REPORT
+        self.copies = 0
+
+    def tools(self) -> list[Tool]:
+        def forecast(arguments: dict[str, Any]) -> Any:
+            city = arguments["city"]
+            self.read.append(city)
+            if city == "Atlantis":
+                raise ValueError("there is no such city")
+            return {"city": city, "rain": [1, 3, 2] if city != "Cairo" else []}
+
+        def send(arguments: dict[str, Any]) -> str:
+            self.sent.append(arguments["text"])
+            return f"sent {len(self.sent)}"
+
+        def mark(arguments: dict[str, Any]) -> str:
+            self.copies += 1
+            shutil.copytree(self.folder, self.at_mark(self.copies))  # what there is if the process is killed now
+            return "marked"
+
+        reads = make_tool("forecast", forecast, Effect.READ, city=TEXT)
+        writes = make_tool("send", send, Effect.WRITE, text=TEXT)
+        marks = make_tool("mark", mark, Effect.READ)
+        level = kept("level", self.level, reads, parameters=CITY)
+        report = kept("report", self.report, level, writes, marks, parameters=CITY)
+        return [reads, writes, marks, level, report]
+
+    def at_mark(self, number: int) -> Path:
+        return self.folder.with_name(f"at-mark-{number}")
+
+    def agent(self, *programs: str, **given: Any) -> Agent:
+        model = FakeModel([f"```python\n{program}\n```" for program in programs])
+        settings = {"sentence": False, "approve": "always", "runs_dir": self.folder, "learn": False}
+        return Agent(Toolset(self.tools()), model=model, **{**settings, **given})
+
+    def run(self, program: str, **given: Any) -> Result[Any]:
+        return self.agent(**given).run_program(program)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "runs")
+
+
+def calls_of(result: Result[Any]) -> list[tuple[str, str, str]]:
+    return [(call.tool, call.within, call.status) for call in result.calls]
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "permissions.toml"
+    path.write_text(text)
+    path.chmod(0o600)
+    return path
+
+
+# -- it runs ----------------------------------------------------------------------------------------------------------
+
+
+def test_each_call_of_a_kept_program_is_a_call_of_the_run(world: World) -> None:
+    result = world.run("answer = report('Bergen')")
+    assert result.value == {"level": 3, "status": "sent 1"}
+    assert calls_of(result) == [("forecast", "level", "ok"), ("send", "report", "ok")]
+    trace = [event for event in world.agent().store.find(result.run_id).events() if event["kind"] == "call_started"]
+    assert [event["data"]["within"] for event in trace] == ["level", "report"]
+
+
+def test_a_models_program_calls_it(world: World) -> None:
+    result = world.agent("answer = report('Bergen')").run("send a report about Bergen")
+    assert result.value == {"level": 3, "status": "sent 1"}
+    assert result.revisions[-1].program.strip() == "answer = report('Bergen')", "what its author wrote"
+
+
+def test_the_tools_that_it_calls_are_opened_and_not_offered(world: World) -> None:
+    result = world.run("answer = report('Bergen')")
+    (chosen,) = [
+        event["data"]["tools"]
+        for event in world.agent().store.find(result.run_id).events()
+        if event["kind"] == "tools_chosen"
+    ]
+    assert list(chosen) == ["report"]
+
+
+@pytest.mark.parametrize(
+    ("program", "value"),
+    [
+        ("answer = parallel(lambda: level('a'), lambda: level(city='b'))", [3, 3]),
+        ("answer = [level(str(n)) for n in range(100)][-1]", 3),
+        ("level = level('a')\nanswer = level", 3),
+        ("forecast = send = max = None\nanswer = report('a')", {"level": 3, "status": "sent 1"}),
+        ("from functools import partial\nf = partial(level, 'a')\nanswer = list(map(level, 'bc')) + [f()]", [3, 3, 3]),
+    ],
+)
+def test_it_is_called_as_any_function_is(world: World, program: str, value: Any) -> None:
+    result = world.run(program)
+    assert (result.status, result.value) == ("answered", value), result.fault and result.fault.message
+
+
+def test_its_calls_count_against_the_budget_of_the_run(world: World) -> None:
+    result = world.run("answer = [level(str(n)) for n in range(9)]", max_calls=5)
+    assert result.status != "answered"
+    assert len(world.read) == 5
+
+
+def test_a_dry_run_plans_its_writes(world: World) -> None:
+    result = world.agent().call("report", city="Bergen", dry_run=True)
+    assert (result.status, world.sent) == ("planned", [])
+    (planned,) = result.dry_run.planned if result.dry_run is not None else ()
+    assert (planned.tool, planned.within, planned.arguments) == ("send", "report", {"text": "Bergen: 3"})
+    applied = world.agent().apply(result.run_id)
+    assert (applied.status, world.sent) == ("answered", ["Bergen: 3"])
+
+
+# -- what fails -------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_that_fails_names_its_tool_and_the_line_that_called_the_kept_program(world: World) -> None:
+    fault = world.run("x = 1\n\nanswer = report('Atlantis')").fault
+    assert fault is not None
+    assert (fault.tool, fault.line, fault.source_line) == ("forecast", 3, "answer = report('Atlantis')")
+    assert (fault.within, fault.kept_line) == ("level", 1)
+    said = "line 3: within level, in its line 1: forecast(city='Atlantis') failed: ValueError: there is no such city"
+    assert fault.message == said
+
+
+def test_what_fails_in_its_own_text_is_its_fault(world: World) -> None:
+    fault = world.run("def f():\n    return level('Cairo')\nanswer = f()").fault
+    assert fault is not None
+    assert (fault.tool, fault.kind, fault.line, fault.kept_line) == ("level", "tool", 2, 1)
+    assert fault.message.startswith("line 2: level, a kept program, failed in its line 1:")
+    assert fault.raised is not None
+    assert all(line <= 3 for _, line in fault.raised.trace), "no line that the author does not have"
+
+
+def test_arguments_that_it_does_not_take_are_told_at_the_call(world: World) -> None:
+    fault = world.run("more = {'town': 'a'}\nanswer = level(**more)").fault
+    assert fault is not None
+    assert (fault.tool, fault.line, fault.case) == ("level", 2, "signature")
+    checked = world.run("answer = level(town='x')")
+    assert [found.tool for found in checked.revisions[-1].findings] == ["level"], "the check knows its parameters"
+    assert world.read == []
+
+
+def test_a_kept_program_without_an_answer_says_so(world: World) -> None:
+    world.level = "if len(city) > 3:\n    answer = forecast(city=city)"
+    fault = world.run("answer = level('x')").fault
+    assert fault is not None
+    assert fault.message == "line 1: level, a kept program, failed: the program ended without setting `answer`"
+
+
+def test_a_failure_that_the_outer_program_catches_is_a_remark(world: World) -> None:
+    result = world.run("try:\n    answer = level('Atlantis')\nexcept ToolError as error:\n    answer = error.tool")
+    assert (result.status, result.value) == ("answered", "forecast")
+    assert [(remark.tool, remark.within, remark.line) for remark in result.remarks] == [("forecast", "level", 0)]
+
+
+def test_a_revision_of_the_model_is_shown_its_own_lines_alone(world: World) -> None:
+    agent = world.agent("x = 1\nanswer = level('Cairo')", "answer = level('Bergen')")
+    assert agent.run("how much rain?").value == 3
+    model = agent._resources.model()
+    assert isinstance(model, FakeModel)
+    prompt = model.prompts[-1][-1].content
+    assert "line 2: answer = level('Cairo')" in prompt
+    assert "level, a kept program, failed in its line 1" in prompt
+    assert "def level(" not in prompt.split("answer = level('Cairo')")[-1]
+    assert "in level:" not in prompt, "no frame of the kept program"
+
+
+# -- who decides ------------------------------------------------------------------------------------------------------
+
+RULES = {
+    "a rule that allows its name allows no call": ('allow = "report"', "never", ["level ok", "report refused"]),
+    "a rule that allows a call allows it within": ('allow = "send"', None, ["level ok", "report ok"]),
+    "a rule that denies a read": ('deny = "forecast"', "always", ["level refused"]),
+    "a rule that denies a write": ('deny = "send"', "always", ["level ok", "report refused"]),
+}
+
+
+@pytest.mark.parametrize(("rule", "approve", "ended"), RULES.values(), ids=RULES)
+def test_each_call_is_decided_as_its_own(
+    world: World, tmp_path: Path, rule: str, approve: str | None, ended: list[str]
+) -> None:
+    path = written(tmp_path, f"[[rules]]\n{rule}\n")
+    result = world.agent(permissions=path, approve=approve).call("report", city="Bergen")
+    assert [f"{call.within} {call.status}" for call in result.calls] == ended
+    assert (result.status, len(world.sent)) == (("answered", 1) if "report ok" in ended else ("denied", 0))
+
+
+@pytest.mark.parametrize(("name", "left"), [("report", "level"), ("level", "")])
+def test_a_rule_that_denies_its_name_hides_it_and_what_calls_it(
+    world: World, tmp_path: Path, name: str, left: str
+) -> None:
+    agent = world.agent(permissions=written(tmp_path, f'[[rules]]\ndeny = "{name}"\n'))
+    assert [each for each, tool in agent.tools.items() if tool.kept is not None] == ([left] if left else [])
+    assert agent.run_program("answer = report('Bergen')").status == "unsolved"
+    assert (world.read, world.sent) == ([], [])
+
+
+def test_an_effect_that_the_user_names_holds_within(world: World, tmp_path: Path) -> None:
+    agent = world.agent(permissions=written(tmp_path, '[effects]\nforecast = "write"\n'), approve="never")
+    assert agent.tools["level"].protocol.effect is Effect.WRITE
+    result = agent.call("level", city="Bergen")
+    assert (result.status, world.read) == ("denied", [])
+
+
+def test_read_only_mode_leaves_those_that_read(world: World) -> None:
+    agent = world.agent(read_only=True)
+    assert "level" in agent.tools
+    assert "report" not in agent.tools
+    assert agent.call("level", city="Bergen").value == 3
+
+
+def test_a_question_says_within_what(world: World) -> None:
+    asked: list[ApprovalRequest] = []
+
+    def approve(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return True
+
+    assert world.agent(approve=approve).call("report", city="Bergen").status == "answered"
+    assert [(request.tool, request.within) for request in asked] == [("send", "report")]
+    from atc.calls.approval import question_of
+
+    assert question_of(asked[0])[0] == "allow send within report? effect: write"
+
+
+def test_a_warning_about_a_kept_program_is_one_about_its_writes(world: World) -> None:
+    agent = world.agent()
+    spread = KeptPrograms(SimpleNamespace(tools=agent.tools)).warnings({"report": ("an odd city",)})  # type: ignore[arg-type]
+    assert spread == {"report": ("an odd city",), "send": ("an odd city",)}, "and not about its reads"
+
+
+FORGED = """
+asked = send
+exec(compile("\\n" * 4 + "send(text='x')", "<program>", "exec"))
+answer = level("x")
+"""
+
+
+def test_what_the_jail_says_of_its_lines_changes_no_decision(world: World) -> None:
+    result = world.run(FORGED, approve="never", check=False)
+    assert (result.status, world.sent) == ("denied", [])
+    (refused,) = [call for call in result.calls if call.tool == "send"]
+    assert (refused.within, refused.refused_by) == ("", "nobody")
+    far = world.run(FORGED.replace("* 4", "* 8"), approve="never", check=False)
+    (refused,) = [call for call in far.calls if call.tool == "send"]
+    assert (refused.within, refused.refused_by) == ("level", "nobody"), "a claim, on which nothing rests"
+
+
+def test_a_strategy_that_calls_tools_one_by_one_is_told_that_programs_alone_call_it(world: World) -> None:
+    class OneByOne(Strategy):
+        name = "one-by-one"
+
+        async def solve(self, run: Run) -> Ending:
+            call = await run.call("level", {"city": "x"})
+            return Ending("answered", call.error)
+
+    result = world.agent(strategy=OneByOne()).run("call it")
+    assert result.value == "'level' is a kept program: programs alone can call it"
+
+
+# -- what ran is what goes on -----------------------------------------------------------------------------------------
+
+
+def test_a_run_that_waits_goes_on_with_the_kept_program_that_it_called(world: World) -> None:
+    waiting = world.run("answer = report('Bergen')", approve="park")
+    (pending,) = waiting.pending
+    assert (waiting.status, pending.tool, pending.within) == ("waiting", "send", "report")
+    world.report, world.level = "answer = send(text='something else')", "answer = 99"
+    world.agent(approve="park").approve(waiting.run_id)
+    done = world.agent(approve="park").resume(waiting.run_id)
+    assert (done.status, done.value) == ("answered", {"level": 3, "status": "sent 1"})
+    assert world.sent == ["Bergen: 3"]
+
+
+def test_a_no_to_one_of_its_calls_is_the_end_of_the_run(world: World) -> None:
+    waiting = world.run("answer = report('Bergen')", approve="park")
+    world.agent(approve="park").approve(waiting.run_id, deny=True)
+    assert world.agent(approve="park").resume(waiting.run_id).status == "denied"
+    assert world.sent == []
+
+
+@pytest.mark.parametrize(
+    ("report", "sent"),
+    [("mark()\nanswer = send(text=city)", 1), ("first = send(text=city)\nmark()\nanswer = send(text='then')", 2)],
+    ids=["before its write", "after its write"],
+)
+def test_a_run_that_was_killed_goes_on_and_does_no_write_twice(world: World, report: str, sent: int) -> None:
+    world.report = report
+    begun = world.run("answer = report('Bergen')")
+    assert len(world.sent) == sent
+    folder, before = world.at_mark(1), report.startswith("first")
+    world.sent, world.report = ["Bergen"] * before, "answer = send(text='another text of the file')"
+    world.folder = folder
+    again = world.agent().resume(begun.run_id)
+    assert (again.status, world.sent) == ("answered", ["Bergen", "then"] if before else ["Bergen"])
+
+
+def test_a_revision_does_not_repeat_what_a_kept_program_did(world: World) -> None:
+    agent = world.agent()
+    first = agent.run_program("x = report('Bergen')\nanswer = x['nothing']")
+    assert first.status == "unsolved"
+    second = agent.run_program("x = report('Bergen')\nanswer = x['level']", run=first.run_id)
+    assert (second.value, world.sent) == (3, ["Bergen: 3"])
+
+
+def test_a_kept_program_that_changed_and_whose_text_is_masked_refuses(world: World) -> None:
+    waiting = world.run("answer = report('Bergen')", approve="park")
+    trace = world.folder / waiting.run_id / "trace.jsonl"
+    trace.write_text(trace.read_text().replace("max(forecast", "min(forecast"))
+    world.level = "answer = forecast(city=city)['rain'][0]"
+    world.agent(approve="park").approve(waiting.run_id)
+    with pytest.raises(UsageError, match="the kept program 'level' has changed since this run called it"):
+        world.agent(approve="park").resume(waiting.run_id)
+    world.level = LEVEL
+    assert world.agent(approve="park").resume(waiting.run_id).status == "answered", "as it was, it is the same"
