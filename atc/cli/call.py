@@ -15,7 +15,6 @@ import typer
 from atc._host.trust import TrustStore
 from atc.cli import options
 from atc.cli.console import guarded, out
-from atc.cli.kept_source import kept_source
 from atc.cli.run import Shown, finish
 from atc.cli.view import RunView
 from atc.errors import UsageError
@@ -77,14 +76,19 @@ def _source_of(name: str, settings: Settings) -> options.Source:
     """Return where the tools of a kept program were in its run.
 
     Raises:
-        UsageError: no program of that name is kept, or its run does not say where its tools were.
+        UsageError: no program of that name is kept, or its run does not say where its tools were, or others could have
+            written that.
     """
     file = _kept(name, settings)
     store = open_store(settings)
     stored = store.run(file.run) if file.run else None
     if stored is None or not stored.exists:
         raise UsageError(f"run {file.run or 'of ' + name} is kept no more, which says where the tools are: use --tools")
-    source, _ = kept_source(stored, None, None, None)
+    if strange := stored.why_strange():
+        raise UsageError(f"the tools that run {stored.run_id} names are not loaded, for {strange}: use --tools")
+    source = options.Source.of_note((stored.first("run_started") or {}).get("source"))
+    if not source.tools:
+        raise UsageError(f"run {stored.run_id} does not say where its tools were: name them with --tools")
     return source
 
 

@@ -50,7 +50,8 @@ With = Annotated[
         "--with",
         metavar="NAME",
         help="Offer this, too: run_task (ATC's own model solves a task), resume (go on with a run that was cut off), "
-        "probe (call a tool to see what it answers). May be given several times.",
+        "probe (call a tool to see what it answers), keep (a run becomes a tool, if you say yes). May be given several "
+        "times.",
     ),
 ]
 Direct = Annotated[
@@ -127,6 +128,8 @@ def mcp(
         raise UsageError("--json belongs to --check: a server's standard output is its client's")
     if http and (enrich or probe_reads):
         raise UsageError("--enrich and --probe-reads serve over pipes: leave --http out")
+    if http and "keep" in (extras or ()):
+        raise UsageError("--with keep is for your own clients, over pipes: leave --http out, or use `atc runs keep`")
     if enrich and (check or extras or direct):
         raise UsageError(
             "--enrich serves the tools alone: --check, --with and --direct are for the server that runs programs"

@@ -314,7 +314,7 @@ def _longer(group: _Group) -> list[str]:
 
 
 def _snake(name: str) -> str:
-    return tool_name(name).rstrip("_") if name else ""
+    return tool_name(name) if name else ""
 
 
 def _is_free(name: str, bound: Container[str], known: Known) -> bool:

@@ -143,6 +143,24 @@ def test_a_kept_program_whose_run_is_gone_asks_for_its_tools(endpoint: Callable[
     assert json.loads(called.stdout)["value"] == [2]
 
 
+def test_where_others_could_write_the_tools_are_named_by_the_user(
+    endpoint: Callable[..., Server], tmp_path: Path
+) -> None:
+    ran(endpoint, "double 4 and 5", DOUBLED)
+    atc("runs", "keep", "last", "--as", "doubles", "--yes")
+    (trace,) = tmp_path.glob("runs/*/trace.jsonl")
+    trace.chmod(0o666)
+    refused = atc("call", "doubles", "ns=1")
+    assert (refused.exit_code, "are not loaded" in refused.output, "--tools" in refused.output) == (2, True, True)
+    again = atc("runs", "keep", "last", "--as", "other", "--yes")
+    assert (again.exit_code, "are not loaded" in again.output) == (2, True)
+    shown = atc("runs", "keep", "last", "--as", "other", "--yes", "--tools", "tools.py")
+    assert (shown.exit_code, "only after a yes that shows it" in shown.output) == (2, True)
+    sys.modules.pop("tools", None)
+    called = atc("call", "doubles", "ns=1", "--tools", "tools.py", "--json")
+    assert json.loads(called.stdout)["value"] == [2]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

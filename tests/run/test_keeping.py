@@ -16,6 +16,7 @@ from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.kept_files import read_kept
+from tests.support import openapi
 from tests.support.agent import code
 from tests.support.tools import make_tool
 
@@ -406,3 +407,21 @@ def test_a_tool_object_is_offered_as_any_other(world: World) -> None:
         run = agent.run("people of Bern")
     assert run.value == 140
     assert [call.within for call in run.calls] == ["people_of"]
+
+
+def test_a_program_over_a_service_is_kept_with_the_services_own_names(world: World) -> None:
+    names = [
+        {"name": "page[size]", "in": "query", "required": True, "schema": {"type": "integer", "maximum": 50}},
+        {"name": "from", "in": "query", "required": True, "schema": {"type": "string"}},
+    ]
+    with openapi.running_server() as server:
+        server.answer = openapi.Answer(b'{"found": 7}')
+        operation = openapi.operation(*names, returns={"type": "object"}, operationId="find", description="Find.")
+        document = openapi.document({"/find": {"get": operation}}, servers=[{"url": server.url}])
+        program = "answer = find(page_size=20, from_='Lyon')['found']"
+        with world.agent(program, tools=Toolset.from_openapi(document)) as agent:
+            kept = agent.keep(agent.run("the first 20 from Lyon").run_id, "first_from")
+            assert agent.call("first_from", page_size=5, from_="Oslo").value == 7
+            with pytest.raises(UsageError, match="greater than the maximum of 50"):
+                agent.call("first_from", page_size=51, from_="Oslo")
+    assert [*kept.protocol.parameters["properties"]] == ["page_size", "from_"]

@@ -156,9 +156,9 @@ def _settle(running: Running[Answer], question: Question, answer: ElicitAnswer, 
 
 
 def _request(request: ToolRequest, question: Question) -> types.ElicitRequest:
-    asked, title = question.request, "Allow this call" if question.request is not None else "Allow all of these calls"
+    asked, title = question.request, question.title or "Allow this call"
     gateway = request.gateway
-    message = question.plan
+    message = question.words
     if asked is not None:
         message = message_of(asked, gateway.redactor, gateway.running.wait_s, single=question.single)
     form: Any = form_of(_form(request, question), offer=question.again, title=title)
@@ -167,7 +167,7 @@ def _request(request: ToolRequest, question: Question) -> types.ElicitRequest:
 
 def _form(request: ToolRequest, question: Question) -> AskForm:
     """The form of a question. To do a thing again takes a tick: a client that accepts by itself does nothing twice. So
-    does a plan, which is many calls."""
+    does what is more than a call: a plan, a tool to be kept."""
     asked = question.request
     return "tick" if asked is None or asked.is_repeat else request.gateway.settings.ask_form
 
@@ -289,9 +289,9 @@ def verdict_of(answer: ElicitAnswer, form: AskForm, *, offered: bool) -> tuple[V
     if answer is None:
         return Refusal(f"{_JUNK}: it is no answer to the form"), False
     if answer.action == "decline":
-        return Refusal("the question about this call was declined in the client", by_user=True), False
+        return Refusal("the question was declined in the client", by_user=True), False
     if answer.action == "cancel":
-        return Refusal("the question about this call was closed in the client, without an answer", by_user=True), False
+        return Refusal("the question was closed in the client, without an answer", by_user=True), False
     content = answer.content or {}
     if strange := sorted(set(content) - {APPROVE, LATER} | ({LATER} & set(content) if not offered else set())):
         return Refusal(f"{_JUNK}: it has {len(strange)} fields that the form has not"), False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,6 +34,8 @@ from atc.serve.mcp.running import Runs
 from atc.serve.mcp.values import LARGE, Shelf, Values
 from atc.serve.mcp.waiting import refuse_to_wait, refuse_unanswered, until_lapsed
 from atc.settings import Settings
+from atc.tools.kept_folders import read_places
+from atc.tools.kept_tools import with_kept
 from atc.tools.mcp.live import LiveTools
 from atc.tools.stub_budget import Fit, Fitter
 from atc.tools.tool import Toolset
@@ -120,6 +122,7 @@ class Gateway:
     Attributes:
         notices: lines for whoever runs the server.
         keeps_runs: runs are there after this process.
+        on_kept: is called with the tools when a program was kept, where they do not come and go by themselves.
     """
 
     def __init__(
@@ -161,6 +164,7 @@ class Gateway:
         self.running = Runs(wait_s=self.settings.ask_wait_s)
         self._going_on: set[str] = set()
         self._clients = Clients(self.store)
+        self.on_kept: Callable[[Toolset], None] = self.change_tools
 
     @property
     def tools(self) -> Toolset:
@@ -194,6 +198,14 @@ class Gateway:
         self._catalogue = Catalogue(usable, settings=self.settings) if usable else None
         self._finder = Finder(self._catalogue, self.settings) if self._catalogue is not None else None
         self._stubs, self._views = {}, {}
+
+    async def add_kept(self, path: Path) -> None:
+        """Offer a kept program beside the tools from now on, while all are there that it calls."""
+        read = await asyncio.to_thread(read_places, [path], self.settings.kept_dir)
+        if self.live is not None:
+            await self.live.add_kept(read.files)
+        else:
+            self.on_kept((await asyncio.to_thread(with_kept, self._given or Toolset(), read.files))[0])
 
     def visible(self, client: Client) -> Toolset:
         """The tools that a client may know of."""

@@ -19,6 +19,7 @@ from atc.run.given import Facts
 from atc.run.given_program import GivenRun
 from atc.serve.mcp.asking import asker_of, carried, lapses, waits
 from atc.serve.mcp.gateway import MAX_FOUND, MAX_NAMES
+from atc.serve.mcp.keeping import KEEP, keep, keep_definition
 from atc.serve.mcp.plan_form import NOTHING_MADE, NotApplied, asked_about, said_by
 from atc.serve.mcp.probing import PROBE, probe, probe_definition
 from atc.serve.mcp.reports import ProgramReport, one_line, report_of
@@ -188,7 +189,7 @@ async def _apply(request: ToolRequest) -> Answer:
     return _answered(request, result, by=RUN)
 
 
-def answer_of(request: ToolRequest, report: ProgramReport) -> Answer:
+def answer_of(request: ToolRequest, report: ProgramReport) -> types.CallToolResult:
     """A report as the answer to a call: as JSON, and beside it links to what is kept, images and sounds."""
     beside = content_blocks(report.links, request.gateway.values(request.client))
     return answer(report.brief(), beside=beside, is_error=report.status not in GOOD)
@@ -296,6 +297,7 @@ EXTRAS: dict[str, Extra] = {
     RUN_TASK: Extra(_run_task, carried(run_task)),
     RESUME: Extra(_resume, carried(resume)),
     PROBE: Extra(probe_definition, carried(probe)),
+    KEEP: Extra(keep_definition, carried(keep)),
 }
 """By the name of the tool."""
 

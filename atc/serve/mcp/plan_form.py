@@ -52,7 +52,7 @@ async def asked_about(request: ToolRequest, stored: StoredRun) -> PlannedRun:
     words = await asyncio.to_thread(words_of, planned, gateway.redactor, gateway.running.wait_s)
     if len(planned.found.planned) > MOST_CALLS or len(words) > MOST_CHARACTERS:
         raise UsageError(f"the plan is too long for a form: {by_user}")
-    answer = await request.running.ask_about_plan(words)
+    answer = await request.running.ask_about(words, "Allow all of these calls")
     if answer is not True:
         raise NotApplied(getattr(answer, "reason", "the user said no"))
     return planned

@@ -41,16 +41,17 @@ class Question:
     """A question that waits for an answer.
 
     Attributes:
-        request: the call that is asked about; ``None`` where a whole plan is.
+        request: the call that is asked about; ``None`` where something else is: a whole plan, or a tool to be kept.
         again: the same tool was asked about before, for the same program.
-        plan: what is said of the plan.
+        words: what is said of something else. ``title``: of the box that is to be ticked for it.
         single: no program makes the call.
         answer: what came back.
     """
 
     request: ApprovalRequest | None
     again: bool = False
-    plan: str = ""
+    words: str = ""
+    title: str = ""
     single: bool = False
     answer: asyncio.Future[Verdicts] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
@@ -97,9 +98,9 @@ class Running(Generic[T]):
         self._asked.add(request.tool)
         return await self._answer(question)
 
-    async def ask_about_plan(self, words: str) -> Verdicts:
-        """Have a whole plan approved by whoever waits for this work."""
-        return await self._answer(Question(None, plan=words))
+    async def ask_about(self, words: str, title: str) -> Verdicts:
+        """Have something else than a call approved by whoever waits for this work: it takes a tick of a box."""
+        return await self._answer(Question(None, words=words, title=title))
 
     async def _answer(self, question: Question) -> Verdicts:
         self._questions.append(question)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,6 +14,7 @@ from typing import Any, Self
 from atc.errors import UsageError
 from atc.schemas.protocol import Protocol
 from atc.tools.documents import drifted_tools, load_protocols
+from atc.tools.kept_files import KeptFile
 from atc.tools.kept_folders import ReadPlaces, is_kept_place, read_places
 from atc.tools.kept_tools import with_kept
 from atc.tools.mcp.importer import labels_of, told_apart
@@ -177,6 +178,14 @@ class LiveTools:
     async def refresh(self) -> None:
         """Read every server's list again, and wait for it."""
         await asyncio.gather(*(entry.relisted() for entry in self._entries))
+        await self._renew()
+
+    async def add_kept(self, files: Sequence[KeptFile]) -> None:
+        """Offer kept programs beside those that were named, in the place of such of the same name."""
+        new = {file.name for file in files}
+        others = (file for file in self._kept.files if file.name not in new)
+        self._kept = replace(self._kept, files=(*others, *files))
+        self._mark()
         await self._renew()
 
     def _mark(self) -> None:
