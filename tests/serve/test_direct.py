@@ -220,6 +220,32 @@ def test_a_large_value_goes_on_to_a_program_by_its_link(tmp_path: Path, mode: st
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("way", ["value", "large", "error"])
+def test_a_credential_of_ours_that_a_tool_answers_is_masked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setenv("ATC_API_KEY", "sk-of-the-user-0123456789")
+
+    def call(arguments: dict[str, Any]) -> Any:
+        said = f"the key is sk-of-the-user-0123456789{' and more' * (500 if way == 'large' else 1)}"
+        if way == "error":
+            raise ToolError(said)
+        return {"said": said}
+
+    async def main() -> None:
+        opened = served(tmp_path, make_tool("get_it", call), direct=("get_it",), large=1_000)
+        async with opened as face, client_of(face, LEGACY) as client:
+            made = await client.call_tool("get_it", {})
+            assert bool(made.is_error) is (way == "error")
+            shown = made.model_dump_json()
+            for link in [each for each in made.content if isinstance(each, types.ResourceLink)]:
+                shown += (await client.read_resource(link.uri)).model_dump_json()
+            assert "the key is" in shown
+            assert "0123456789" not in shown
+
+    asyncio.run(main())
+
+
 @both_eras
 def test_a_write_that_is_named_is_asked_about_and_a_program_that_repeats_it_too(tmp_path: Path, mode: str) -> None:
     book, user = Book(), User([DECLINE, ACCEPT, DECLINE])
@@ -311,7 +337,7 @@ def test_a_kept_program_is_called_directly_and_each_of_its_calls_is_asked_about(
     asyncio.run(main())
     assert book.lines == ["one"]
     assert [each.message.splitlines()[0] for each in user.seen] == [
-        "A program wants to call append_line. Effect: write.",
+        "A program wants to call append_line within note_down. Effect: write.",
     ] * 2
 
 

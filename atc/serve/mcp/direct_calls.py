@@ -132,10 +132,10 @@ class DirectTools:
             return await self._program(request, tool)
         reply = await self._calls.made(request, tool)
         if reply.error is not None:
-            text = gateway.redactor.text(reply.error)[:MAX_ERROR]
-            return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+            block = types.TextContent(type="text", text=reply.error[:MAX_ERROR])
+            return types.CallToolResult(content=[block], is_error=True)
         values = gateway.values(request.client)
-        shown = await asyncio.to_thread(lambda: values.shown(gateway.redactor.value(reply.value), name))
+        shown = await asyncio.to_thread(values.shown, reply.value, name)  # the broker has masked credentials
         made, value = _answered(shown, values)
         return await self._calls.structured(request, tool, made, reply.value, value)
 
