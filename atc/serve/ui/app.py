@@ -25,6 +25,7 @@ from atc.agent import Agent
 from atc.calls.approval import Approve
 from atc.errors import AtcError, EnvironmentProblem, JournalError, ModelError, UsageError
 from atc.run.apply import PlanChanged
+from atc.run.keeping import Edits
 from atc.serve.accepting import Crowd, listen
 from atc.serve.http import DrainingServer
 from atc.serve.request_guard import Refusal, read_body
@@ -32,6 +33,7 @@ from atc.serve.ui.desk import Desk
 from atc.serve.ui.keys import Keys, Right, error_response, guarded, refused
 from atc.serve.ui.parked_runs import MOST_CALLS, ParkedRuns, Stale, none_waits
 from atc.serve.ui.planned_runs import PlannedRuns, no_plan
+from atc.serve.ui.proposals import card_of
 from atc.serve.ui.reading import FIRST_S, Gone, Reading, Views, own_views
 from atc.serve.ui.streams import Hub, TooMany, message, with_heartbeats
 from atc.serve.ui.work import Busy, Work
@@ -63,6 +65,7 @@ class Ui:
         hub: whom to tell.
         keys: who may do what.
         no_yes: why a page says no yes to calls of runs that wait, and to plans; empty where it may.
+        redactor: masks credentials in what is shown.
     """
 
     def __init__(
@@ -76,7 +79,9 @@ class Ui:
         hub: Hub,
         keys: Keys,
         no_yes: str = "",
+        redactor: Redactor | None = None,
     ) -> None:
+        self._redactor = redactor or Redactor()
         self.views, self.desk, self.work, self.hub, self.keys = views, desk, work, hub, keys
         self.parked, self.planned, self.no_yes = parked, planned, no_yes
         self.reading = Reading(store, views, hub, work.here, parked, planned)
@@ -257,6 +262,25 @@ class Ui:
             fresh = await self.reading.run(self.planned.card, stored) or no_plan(stored.run_id)
             return _json({"error": {"kind": "Stale", "message": str(error)}, "plan": fresh}, 409)
 
+    async def keep(self, request: Request) -> Response:
+        """Show what a run would be as a tool; with the digest of what was shown, keep it: the yes to all of it."""
+        stored = await self._stored(request)
+        asked = await _body(request, {"name": str, "about": str, "lift": list, "constants": list, "digest": str})
+        seen, name = asked.get("digest"), str(asked.get("name", ""))
+        if seen and self.no_yes:
+            raise Refusal(403, "rights", self.no_yes)
+        named = [each for each in asked.get("constants") or () if isinstance(each, str)]
+        edits = Edits(lift=asked.get("lift") or (), constants=named, about=str(asked.get("about", "")))
+        begun = await self.reading.run(self.reading.begun, stored)
+        proposal = await self.work.propose(stored, begun.get("source"), name, edits)
+        card = await self.reading.run(card_of, proposal, self._redactor)
+        if not seen:
+            return _json({"proposal": card})
+        if card["digest"] != seen:
+            message = f"run {stored.run_id} would not be the tool that was shown: look at it again"
+            return _json({"error": {"kind": "Stale", "message": message}, "proposal": card}, 409)
+        return _json({"kept": await self.work.keep(proposal)}, 201)
+
     async def stop(self, request: Request) -> Response:
         """Stop a run of this server."""
         run_id = request.path_params["run_id"]
@@ -336,6 +360,7 @@ def make_app(ui: Ui, port: int) -> ASGIApp:
         route("/api/tasks", ui.begin, "run", "POST"),
         route("/api/runs/{run_id}/resume", ui.resume, "run", "POST"),
         route("/api/runs/{run_id}/apply", ui.apply, "run", "POST"),
+        route("/api/runs/{run_id}/keep", ui.keep, "run", "POST"),
         route("/api/runs/{run_id}/stop", ui.stop, "run", "POST"),
         route("/api/approvals/{key}", ui.decide, "approve", "POST"),
         route("/api/runs/{run_id}/pending", ui.decide_pending, "approve", "POST"),
@@ -501,7 +526,7 @@ def make_ui(
     no_yes = _why_no_yes(parked, settings, at_terminal)
     keys = Keys("run" if open_agent is not None else "read" if no_yes else "approve")
     planned = PlannedRuns(settings, work.goes_on)
-    ui = Ui(store, views or own_views(), desk, work, parked, planned, hub, keys, no_yes)
+    ui = Ui(store, views or own_views(), desk, work, parked, planned, hub, keys, no_yes, Redactor(settings.secrets))
     return ui
 
 

@@ -11,10 +11,12 @@ from itertools import islice
 from typing import Any
 
 from atc._records.events import Event
+from atc._records.keeping import Proposal
 from atc.agent import Agent
 from atc.errors import AtcError, UsageError
 from atc.result import Effect
 from atc.run.apply import apply_plan
+from atc.run.keeping import Edits, keep, propose
 from atc.serve.pages.run.nodes import brief
 from atc.serve.ui.desk import RUN
 from atc.serve.ui.parked_runs import on_the_page
@@ -73,6 +75,7 @@ class Work:
         self._jobs: set[Job] = set()
         self._agent: Agent | None = None
         self._source = ""
+        self._proposing = asyncio.Lock()
         self.about: dict[str, Any] | None = None
         self.ending = False
 
@@ -115,6 +118,8 @@ class Work:
         """
         if self.here(run_id):
             return ["stop"]
+        if status == "answered" and self.goes_on(source):
+            return ["keep"]
         if status in (*ENDED, RUNNING) or not self.goes_on(source):
             return []
         return ["reply"] if status == "needs_input" else ["resume"]
@@ -163,6 +168,33 @@ class Work:
         agent = self._able_to_go_on(stored.run_id, source, f"apply its plan by `atc runs apply {stored.run_id}`")
         job = Job(run_id=stored.run_id)
         return await self._started(job, lambda: apply_plan(agent, stored, by=on_the_page(), seen=seen))
+
+    async def propose(self, stored: StoredRun, source: Any, name: str, edits: Edits) -> Proposal:
+        """Return what a run would be as a tool; one after the other, for each is tried in the sandbox.
+
+        Args:
+            stored: the run.
+            source: where its tools are, as its trace has it.
+            name: of the tool. ``edits``: what the user changes.
+
+        Raises:
+            Busy, UsageError, AtcError: as :meth:`resume`, or it cannot be kept.
+        """
+        agent = self._able_to_go_on(stored.run_id, source, f"keep it by `atc runs keep {stored.run_id}`")
+        if self._proposing.locked():
+            raise Busy("another run is tried as a tool now: try again when that has ended")
+        async with self._proposing:
+            return await propose(agent, stored, name, edits)
+
+    async def keep(self, proposal: Proposal) -> str:
+        """Write a proposal as a tool, whose user said yes to all of it; return its name.
+
+        Raises:
+            UsageError: it cannot be kept, or a tool of this name is there.
+            AtcError: the file cannot be written.
+        """
+        tool, _ = await keep(self._able(), proposal, confirm=True)
+        return tool.name
 
     def stop(self, run_id: str) -> bool:
         """Ask a run to stop; false where it does not run here."""

@@ -497,6 +497,57 @@ def test_a_plan_is_applied_with_one_button_and_the_fresh_one_is_shown_where_it_c
     assert page.run("window.__pwned") is None
 
 
+PROPOSAL: dict[str, Any] = {
+    "run_id": PLAN["run_id"],
+    "name": "letters",
+    "signature": "letters(word: string)",
+    "about": "Count <b>letters</b>",
+    "effect": "reads; calls count",
+    "parameters": [{"name": "word", "value": "'<img src=x onerror=window.__pwned=1>'", "why": "it stands in the task"}],
+    "constants": [{"name": "n", "value": "'k-77'", "why": "count had returned it", "confirm": True}],
+    "program": "answer = count(word=word)  # </script><img src=x onerror=window.__pwned=1>",
+    "doubts": ["its run ended with a warning"],
+    "unfit": [],
+    "digest": "d1",
+}
+
+
+def test_a_run_is_kept_as_a_tool_once_it_was_shown(page: Page, served: Served) -> None:
+    ended = {"status": "answered", "value": 4, "answer": "4"}
+    started = {"run_id": PROPOSAL["run_id"], "task": "count", "model": "m", "tools": 1, "turn": 1}
+    events = events_of(("run_started", started), ("run_ended", ended))
+    made = [each for n, event in enumerate(events, 1) if (each := shown(n, event)) is not None]
+    opened(page, served, run_page(made, LIVE | {"run_id": PROPOSAL["run_id"], "after": len(made)}))
+    served.say("state", {"status": "answered", "here": False, "can": ["keep"]})
+    page.wait("document.getElementById('keep-as') !== null")
+    assert findings(page) == []
+    page.run("document.getElementById('keep-as').value = ' letters '")
+    served.replies["/keep"] = {"proposal": {**PROPOSAL, "unfit": ["a tool has this name"], "digest": ""}}
+    press(page, "Show the tool")
+    page.wait("document.querySelector('#asks').innerText.includes('a tool has this name')")
+    assert "Keep" not in page.run("[...document.querySelectorAll('#asks .act')].map((each) => each.textContent)")
+    served.replies["/keep"] = {"proposal": PROPOSAL}
+    press(page, "Show the tool")
+    page.wait("document.querySelector('#asks').innerText.includes('letters(word: string)')")
+    for words in ("Count <b>letters", "'<img src=x", "count had returned it", "</script>", "ended with a warning"):
+        assert words in page.text("#asks")
+    assert findings(page) == []
+    served.replies["/keep"] = {
+        "error": {"kind": "Stale", "message": "look again"},
+        "proposal": {**PROPOSAL, "digest": "d2"},
+    }
+    time.sleep(0.7)
+    press(page, "Keep")
+    page.wait("document.getElementById('said').textContent === 'look again'")
+    assert served.asked[-1] == (f"/p/api/runs/{PROPOSAL['run_id']}/keep", {"name": "letters", "digest": "d1"})
+    served.replies["/keep"] = {"kept": "letters"}
+    time.sleep(0.7)
+    press(page, "Keep")
+    page.wait("document.querySelector('#asks').innerText.includes('atc call letters')")
+    assert served.asked[-1][1] == {"name": "letters", "digest": "d2"}
+    assert page.run("window.__pwned") is None
+
+
 def test_a_plan_that_may_not_be_applied_here_names_the_command(page: Page, served: Served) -> None:
     events = planned_events()
     live = LIVE | {"run_id": PLAN["run_id"], "after": len(events)}

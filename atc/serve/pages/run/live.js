@@ -72,6 +72,7 @@ function asks() {
   }]);
   if (can.includes("resume") && !parkedRuns.size && !(plan && plan.calls.length)) made.push(["resume", () => quietly("goes on where it ended; what succeeded is not done again", doing("Resume", "", resume(() => ({}))))]);
   if (can.includes("stop")) made.push(["stop", () => quietly("", doing("Stop this run", "bad", async () => { await ask(`/runs/${id}/stop`, {}); say("stopping"); }))]);
+  if (can.includes("keep")) made.push([`keep ${proposalKey()}`, () => keepCard(id)]);
   const task = RUN.tasks[RUN.tasks.length - 1];
   if (RUN.status === "planned" && told && !plan && task && typeof task.data.task === "string") made.push([`plan ${task.n}`, () => quietly("all is read anew", doing("Do it for real", "good", async () => {
     const begun = await ask("/tasks", { task: task.data.task });

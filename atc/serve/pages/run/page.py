@@ -18,7 +18,7 @@ _HERE = Path(__file__).parent
 SCRIPTS = [
     _HERE.parent / "common.js",
     _HERE.parent / "parked.js",
-    *(_HERE / f"{name}.js" for name in "model values code sketch ribbon calls views plan live page".split()),
+    *(_HERE / f"{name}.js" for name in "model values code sketch ribbon calls views plan keep live page".split()),
 ]
 STYLES = [_HERE.parent / "common.css", _HERE / "page.css"]
 
