@@ -1,4 +1,4 @@
-"""Clients of others at our server: the official SDK's over real pipes, and the inspector's command line."""
+"""Clients of others at our server: the official SDK's over real pipes, FastMCP's, and the inspector's command line."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def inspector(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     fetched = subprocess.run([npm, "pack", INSPECTOR], capture_output=True, text=True, timeout=300, cwd=folder)
     if fetched.returncode != 0:
         pytest.skip(f"npm cannot fetch {INSPECTOR}: {fetched.stderr.strip()[-200:]}")
-    command = [npx, "--yes", INSPECTOR, "--cli"]
+    command = [npx, "--yes", INSPECTOR, "--cli", "--connect-timeout", "100000"]  # the machine may be busy
     tried = subprocess.run([*command, "--help"], capture_output=True, text=True, timeout=300, cwd=folder)
     assert tried.returncode == 0, tried.stderr[-2000:]
     return command
@@ -170,6 +170,74 @@ def test_the_inspector_runs_a_program(inspector: list[str], tmp_path: Path) -> N
     answered = inspect(inspector, tmp_path, *call)
     assert (answered["isError"], answered["structuredContent"]["value"]) == (False, "NO")
     assert isinstance(types.CallToolResult.model_validate(answered), types.CallToolResult)
+
+
+# FastMCP's client -----------------------------------------------------------------------------------------------------
+
+FASTMCP = """
+import asyncio, json, os, sys
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+
+asked = []
+
+async def answers(message, response_type, params, context):
+    asked.append(message.splitlines()[0])
+    return {"approve": True} if "Keep this" in message else {}
+
+async def main():
+    server = StdioTransport(command=sys.argv[1], args=sys.argv[2:], env=dict(os.environ))
+    async with Client(server, elicitation_handler=answers) as client:
+        async def call(name, /, **given):
+            return (await client.call_tool(name, given, raise_on_error=False)).structured_content
+        names = [tool.name for tool in await client.list_tools()]
+        wrong = await call("run_program", source="answer = find_cities(name='Oslo')['cities'][0]['no_such_key']")
+        right = "answer = find_cities(name='Oslo')['cities'][0]['name']"
+        revised = await call("run_program", source=right, run=wrong["run"])
+        kept = await call("keep", run=revised["run"], name="city_called", lift=["Oslo"], about="The name of a city.")
+        argument = kept.get("call", "").partition("(")[2].partition(":")[0]
+        later = await call("run_program", source=f"answer = city_called({argument}='Bergen')")
+        wrote = await call("run_program", source="answer = create_trip(name='a', currency_code='NOK')['status']")
+        print(json.dumps([names, wrong, revised, kept, later, wrote, asked]))
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def fastmcp(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Python of its own that has it. Where pip cannot fetch it, these tests skip."""
+    folder = tmp_path_factory.mktemp("fastmcp")
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=300)
+    python = str(folder / "bin" / "python")
+    fetch = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "fastmcp>=4,<5"]
+    fetched = subprocess.run(fetch, capture_output=True, text=True, timeout=600)
+    if fetched.returncode != 0:
+        pytest.skip(f"pip cannot fetch fastmcp: {fetched.stderr.strip()[-200:]}")
+    return python
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("nothing_left")
+def test_the_client_of_fastmcp_revises_keeps_and_is_asked(fastmcp: str, tmp_path: Path) -> None:
+    (tmp_path / "client.py").write_text(FASTMCP)
+    server = [sys.executable, "-m", "atc", "mcp", "--tools", "atlas", "--with", "keep"]
+    ran = subprocess.run(
+        [fastmcp, str(tmp_path / "client.py"), *server],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=ROOT,
+        env=environment(tmp_path) | {"PYTHONPATH": ""},
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    names, wrong, revised, kept, later, wrote, asked = json.loads(ran.stdout.splitlines()[-1])
+    assert {"run_program", "keep"} <= {*names}
+    assert (wrong["status"], revised["status"], revised["value"]) == ("unsolved", "answered", "Oslo")
+    assert [call["status"] for call in revised["calls"]] == ["replayed"]
+    assert (kept["kept"], later["value"], later["calls"][0]["within"]) == (True, "Bergen", "city_called")
+    assert (wrote["value"], len(asked)) == ("draft", 2)
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["city_called.atc"]
 
 
 # Over real HTTP -------------------------------------------------------------------------------------------------------
