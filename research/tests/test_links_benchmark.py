@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from typer.testing import CliRunner
 
 from atc.schemas.protocol import Protocol
 from atc_research.naviagent.link_features import Matrix
-from atc_research_benchmarks.links import Degrees, Method, recall
+from atc_research_benchmarks.links import Degrees, Method, recall, summary
 from atc_research_benchmarks.links_data import KINDS, Gold, Part, Split, splits
+from tests.support.docs import ROOT
 
 TOOLS = [f"nestools/{number}" for number in range(40)]
 
@@ -103,3 +105,26 @@ def test_kept_rows_are_shown_without_the_data(tmp_path: Path, monkeypatch: pytes
     shown = CliRunner().invoke(app, ["--summary", str(file), "--json"])
     assert shown.exit_code == 0, shown.output
     assert [line["source"] for line in json.loads(shown.stdout)["links"]] == ["nestools", "mean"]
+
+
+def test_the_table_of_held_out_edges_is_that_of_the_published_rows() -> None:
+    research = ROOT / "research"
+    file = research / "atc_research_benchmarks" / "published" / "links.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    lines = {(line["method"], line["source"]): line for line in summary(rows)}
+    (table,) = re.findall(
+        r"^\| AUC, edges held out .*\n\| ---.*\n((?:\|.*\n)+)", (research / "benchmarks.md").read_text(), re.M
+    )
+
+    def auc(method: str, source: str, *kinds: str) -> list[float]:
+        return [round(lines[method, source][f"{kind} auc"], 3) for kind in kinds]
+
+    methods = set()
+    for line in table.splitlines():
+        method, *cells, _ = (cell.strip() for cell in line.strip("|").split("|"))
+        methods.add(method)
+        wanted = auc(method, "mean", *KINDS)
+        wanted += auc(method, "nestools", "random", "reversed") + auc(method, "ultratool", "random", "reversed")
+        told = [float(number) for number in ", ".join(cells).split(", ")]
+        assert told == pytest.approx(wanted, abs=1e-9), method
+    assert methods == {row["method"] for row in rows}

@@ -57,13 +57,21 @@ class LowRank(nn.Module):
 
 
 def add_low_rank(base: Any, rank: int, generator: torch.Generator) -> None:
-    """Freeze a model and put a change of low rank beside each linear map of its layers; ``rank`` 0: train all of it."""
+    """Freeze a model and put a change of low rank beside each linear map of its layers; ``rank`` 0: train all of it.
+
+    Raises:
+        UsageError: the model has no such map, as where its weights stay packed.
+    """
     base.requires_grad_(rank == 0)
     if rank:
+        found = False
         for parent in list(base.base_model.modules()):
             for name, child in list(parent.named_children()):
                 if type(child) is nn.Linear:
                     setattr(parent, name, LowRank(child, rank, generator))
+                    found = True
+        if not found:
+            raise UsageError("this model has no linear map that can be trained: give one whose weights are not packed")
 
 
 class CodeDecoder(nn.Module):
