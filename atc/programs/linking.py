@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Any
 
 from atc.errors import UsageError
-from atc.programs.program import MAX_SOURCE, Program
+from atc.programs.program import MAX_SOURCE, Program, parse
 from atc.schemas.names import ALL_PAGES
 from atc.schemas.protocol import parameters_of
 from atc.tools.kept import MAX_NESTED
@@ -208,7 +208,7 @@ class _Linker:
         first = self._first_lines(tool, *_scope_of(ast.unparse(bare)))
         made = _definition(tool.name, arguments, [*defaults, *first, *body, ends])
         text = ast.unparse(made)
-        again = ast.parse(text).body[0]
+        again = parse(text).body[0]
         if ast.dump(again) != ast.dump(made):
             raise NotLinked(f"the kept program {tool.name!r} cannot be made a function: keep it again, written plainly")
         own = again.body[len(made.body) - len(body) - 1 :]  # type: ignore[attr-defined]
@@ -232,11 +232,11 @@ class _Linker:
             there = inner.name if inner is not None else name
             if inner is None and name not in _GIVEN:
                 if name in outside:
-                    made += ast.parse(f"{name}: object").body  # nobody's: unset here, whatever the outer program has
+                    made += parse(f"{name}: object").body  # nobody's: unset here, whatever the outer program has
                 continue
             if name in own or there != name or self._may_bind(there):
                 alias = self._alias(there, kept=inner is not None and inner.kept is not None)
-                made += ast.parse(f"{name} = {alias}").body
+                made += parse(f"{name} = {alias}").body
         return made
 
     def _may_bind(self, name: str) -> bool:
@@ -261,7 +261,7 @@ def _parsed(tool: Tool) -> Program:
 
 
 def _definition(name: str, arguments: ast.arguments, body: Sequence[ast.stmt]) -> ast.FunctionDef:
-    made: Any = ast.parse("def f(): pass").body[0]  # with all the fields that this Python's functions have
+    made: Any = parse("def f(): pass").body[0]  # with all the fields that this Python's functions have
     made.name, made.args, made.body = name, arguments, list(body)
     return made  # type: ignore[no-any-return]
 
@@ -275,9 +275,9 @@ def _parameters(tool: Tool) -> tuple[ast.arguments, list[ast.stmt]]:
             rest.append(f"if {parameter.name} is None:\n    {parameter.name} = {default!r}")
             default = None
         given.append(parameter.name if parameter.required else f"{parameter.name}={default!r}")
-    function = ast.parse(f"def f({', '.join(given)}): pass").body[0]
+    function = parse(f"def f({', '.join(given)}): pass").body[0]
     assert isinstance(function, ast.FunctionDef)
-    return function.args, ast.parse("\n".join(rest)).body
+    return function.args, parse("\n".join(rest)).body
 
 
 def _body(tree: ast.Module) -> list[ast.stmt]:

@@ -49,7 +49,7 @@ class KeptPrograms:
         known = self._run.all_tools.get(tool.name)
         return tool if known is None or known.protocol.source.key != tool.protocol.source.key else known
 
-    def link(self, source: str) -> Linked | None:
+    def link(self, program: Program) -> Linked | None:
         """Join a program with the kept programs that it calls; ``None`` where it calls none. To be asked in a thread.
 
         Raises:
@@ -59,18 +59,19 @@ class KeptPrograms:
             return None
         from atc.programs.linking import link
 
+        source = program.source
         if source not in self._linked:
             tools = {name: self._as_before(name, tool) for name, tool in self._run.tools.items()}
-            linked = link(Program(source), tools)
+            linked = link(program, tools)
             if linked is None:
                 return None
             self._linked[source] = linked
         return self._linked[source]
 
-    def as_run(self, source: str) -> Program:
+    def as_run(self, program: Program) -> Program:
         """Return a program with the kept programs that it was joined with as it ran; by itself where it called none."""
-        linked = self._linked.get(source)
-        return Program(source) if linked is None else linked.program
+        linked = self._linked.get(program.source)
+        return program if linked is None else linked.program
 
     def linked(self, source: str) -> Linked | None:
         """Return what a program was joined with as it ran; ``None`` where it called no kept program."""

@@ -40,7 +40,7 @@ def settled(ending: Ending, run: Run) -> Ending:
     """Return the ending of a run that answered, as what it left undone makes it. Any other ending stays as it is."""
     if ending.status != "answered":
         return ending
-    left = LeftUndone(run.broker, run.calls, [run.kept.as_run(each.program) for each in run.revisions])
+    left = LeftUndone(run.broker, run.calls, [run.kept.as_run(Program(each.program)) for each in run.revisions])
     lines = run.revisions[-1].program.splitlines() if run.revisions else []
     unresolved = tuple(_unresolved(run, left))[:MAX_WARNINGS]
     remarks = tuple(_fault_of(call, lines) for call in left.caught)[: MAX_REMARKS - len(unresolved)] + unresolved

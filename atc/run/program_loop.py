@@ -203,7 +203,7 @@ class ProgramLoop:
         of_writes = self.warned(draft).of_writes
         warnings = {tool: tuple(finding.message for finding in found) for tool, found in of_writes.items() if found}
         try:
-            outcome = await self.run.execute(draft.source, warnings, self.warned(draft).found)
+            outcome = await self.run.execute(draft.program, warnings, self.warned(draft).found)
             self.run.unresolved[self.run.broker.journal.attempt] = self.warned(draft).silent
             return outcome
         except InputNeeded as needed:
@@ -265,7 +265,7 @@ class ProgramLoop:
         linked = run.kept.linked(draft.source)
         tools = run.tools if linked is None else Toolset({**linked.inner, **run.tools}.values())
         fault = Attribution(
-            run.kept.as_run(draft.source),
+            run.kept.as_run(draft.program),
             outcome,
             self.grounds,
             tools,

@@ -49,17 +49,16 @@ def recorded_tool(protocol: Protocol, source: SourceKey | None = None) -> Record
 
 
 def recorded_tools(
-    program: str, tools: Mapping[str, Tool], source_of: Callable[[str], SourceKey | None]
+    program: Program, tools: Mapping[str, Tool], source_of: Callable[[str], SourceKey | None]
 ) -> dict[str, dict[str, Any]]:
     """Return the tools that a program names, as its trace has them.
 
     Args:
-        program: its text, joined with the kept programs that it calls.
+        program: joined with the kept programs that it calls.
         tools: those that it can call, by name; no kept program is one of them.
         source_of: returns what a tool is known by at its source.
     """
-    parsed = Program(program)
-    nodes = parsed.nodes if parsed.tree is not None else ()
+    nodes = program.nodes if program.tree is not None else ()
     named = {node.id for node in nodes if isinstance(node, ast.Name)}
     found = (name for name in tools if name in named)
     return {name: recorded_tool(tools[name].protocol, source_of(name)).model_dump(mode="json") for name in found}

@@ -367,7 +367,10 @@ class Run:
         return task_message(text, self.images)
 
     async def execute(
-        self, program: str, warnings: Mapping[str, tuple[str, ...]] | None = None, warned: Sequence[Finding] = ()
+        self,
+        program: str | Program,
+        warnings: Mapping[str, tuple[str, ...]] | None = None,
+        warned: Sequence[Finding] = (),
     ) -> Outcome:
         """Run a program over the offered tools, in a fresh jail, its calls through the broker.
 
@@ -385,31 +388,33 @@ class Run:
             JournalError: a call cannot be written down.
             WritesPlanned: this is a dry run, and it planned calls.
         """
+        own = program if isinstance(program, Program) else Program(program)
         async with self._alone():
-            return await self._executed(program, warnings, warned)
+            return await self._executed(own, warnings, warned)
 
     async def _executed(
-        self, program: str, warnings: Mapping[str, tuple[str, ...]] | None, warned: Sequence[Finding]
+        self, own: Program, warnings: Mapping[str, tuple[str, ...]] | None, warned: Sequence[Finding]
     ) -> Outcome:
         attempt, broker = len(self.revisions), self.broker
-        linked = await asyncio.to_thread(self.kept.link, program)
-        text = program if linked is None else linked.source
+        linked = await asyncio.to_thread(self.kept.link, own)
+        whole = own if linked is None else linked.program
+        text = whole.source
         broker.begin_program(self.kept.warnings(warnings or {}))
-        asked = await asyncio.to_thread(self._may_call, text) if broker.journal.has_written else ()
+        asked = await asyncio.to_thread(self._may_call, whole) if broker.journal.has_written else ()
         broker.journal.read_anew(text, asked)
-        self._program, self._feeds = self.kept.as_run(program), None
+        self._program, self._feeds = whole, None
         told = dict.fromkeys(text for texts in broker.warnings.values() for text in texts)
         started: ProgramStarted = {"attempt": attempt, "warnings": list(told)}
         if warned:
             started["warned"] = [finding.model_dump() for finding in warned]
-        if untrusted := self.begins(program):
+        if untrusted := self.begins(own.source):
             started["untrusted"] = untrusted
         if linked is not None and (texts := self.kept.first_called(linked)):
             started["kept"] = texts
         tools = {name: tool for name, tool in self.tools.items() if tool.kept is None}
         if linked is not None:
             tools |= {name: broker.tools[name] for name in linked.inner if name in broker.tools}
-        if named := await asyncio.to_thread(recorded_tools, text, tools, broker.source_of):
+        if named := await asyncio.to_thread(recorded_tools, whole, tools, broker.source_of):
             started["tools"] = named
         if linked is not None:
             started["linked"] = {"source": text, "hoisted": linked.hoisted}
@@ -443,7 +448,7 @@ class Run:
             looked["all_pages"] = broker.redactor.value(pack(pages))
         self.emit("program_ended", {"attempt": attempt, **ended, **printed, **measured, **looked})
         if held_back(self.last_calls) is not None:
-            raise WritesPlanned(program, outcome)
+            raise WritesPlanned(own.source, outcome)
         return outcome
 
     def begins(self, source: str) -> list[str]:
@@ -470,10 +475,9 @@ class Run:
         """Return other arguments for a call that was refused for its own; ``None`` if no model is asked."""
         return None if self.repairer is None else await self.repairer(complaint)
 
-    def _may_call(self, program: str) -> set[CallKey]:
+    def _may_call(self, program: Program) -> set[CallKey]:
         """Return the tools that the text of a program names; what it calls by a computed name nobody can tell."""
-        parsed = Program(program)
-        nodes = parsed.nodes if parsed.tree is not None else ()
+        nodes = program.nodes if program.tree is not None else ()
         names = {node.id for node in nodes if isinstance(node, ast.Name)}
         return {CallKey(name, "", self.broker.source_of(name)) for name in names.intersection(self.broker.tools)}
 

@@ -56,7 +56,7 @@ async def first_parts(run: Run) -> tuple[Fault, ...]:
     stated = stated_parts([call for call in run.last_calls if call.line], protocols)
     if not stated or not run.revisions:
         return ()
-    program = run.kept.as_run(run.revisions[-1].program)
+    program = run.kept.as_run(Program(run.revisions[-1].program))
 
     def taken() -> list[Part]:
         if program.tree is None:
@@ -115,7 +115,7 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
     protocols = {name: tool.protocol for name, tool in run.broker.tools.items()}
     masked = run.broker.redactor.text
     warned = {each.number: tuple(map(masked, each.warnings)) for each in run.broker.planned}
-    program = run.kept.as_run(source)
+    program = run.kept.as_run(Program(source))
     feeds = Feeds(program if source else None, run.calls, protocols, run.task, run.inputs)
     calls = tuple(
         PlannedCall(
