@@ -106,7 +106,7 @@ class Call(Record):
         again: number of the call in doubt that this one sent again with its idempotency key; 0 for none.
         data_flow: :attr:`origins` where a rule or a question needed them, so that the trace has them.
         within: the kept program that made it, by its program's own claim; empty where the program itself did.
-            ``line`` lies behind the program's own lines then.
+            ``line`` lies behind the program's own lines then, and ``outer_line`` is the one of these that led to it.
     """
 
     index: int
@@ -136,6 +136,7 @@ class Call(Record):
     again: int = 0
     data_flow: DataFlow | None = Field(default=None, exclude_if=is_none)
     within: str = Field(default="", exclude_if=is_empty)
+    outer_line: int = Field(default=0, exclude_if=is_empty)
 
     _origins_later: _Later = PrivateAttr(default_factory=lambda: _Later())
 
@@ -152,6 +153,11 @@ class Call(Record):
         if (find := self._origins_later.find) is not None:
             return find()
         return {} if self.data_flow is None else {name: frozenset(of) for name, of in self.data_flow.origins.items()}
+
+    @property
+    def shown_line(self) -> int:
+        """Return the line of its author's own text that led to the call; 0 when unknown."""
+        return self.outer_line if self.within else self.line
 
     @property
     def succeeded(self) -> bool:

@@ -33,7 +33,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from atc.cli.console import err, guarded
 from atc.errors import UsageError
-from benchmarks.common import AsJson, listed, print_json, show
+from benchmarks.common import AsJson, listed, print_json
 from benchmarks.hybrid_tasks import Json, Task, tasks
 
 CONDITIONS = ("direct", "code", "hybrid")
@@ -261,7 +261,16 @@ def table_of(rows: Iterable[Row]) -> list[Json]:
     return lines
 
 
-def _cell(figures: Json | None) -> list[str]:
+def markdown_of(rows: Iterable[Row]) -> str:
+    """The table as Markdown: of each condition right answers, turns, and tokens read and written."""
+    head = ["task", *(f"{way}: {what}" for way in CONDITIONS for what in ("right", "turns", "tokens"))]
+    lines = [head, ["---"] * len(head)]
+    for line in table_of(rows):
+        lines.append([line["task"], *(cell for way in CONDITIONS for cell in _cells(line.get(way)))])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cells(figures: Json | None) -> list[str]:
     if figures is None:
         return ["–"] * 3
     tokens = figures["prompt_tokens"] + figures["completion_tokens"]
@@ -307,13 +316,11 @@ def table(
     rows: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="File of rows.")], as_json: AsJson = False
 ) -> None:
     """Show right answers, turns and tokens of each condition, by task."""
-    lines = table_of(read_rows(rows))
+    found = read_rows(rows)
     if as_json:
-        print_json({"tasks": lines})
+        print_json({"tasks": table_of(found)})
         return
-    columns = ["task", *(f"{way}: {what}" for way in CONDITIONS for what in ("right", "turns", "tokens"))]
-    shown = [[line["task"], *(cell for way in CONDITIONS for cell in _cell(line.get(way)))] for line in lines]
-    show("The same tasks by direct calls, by programs, and by both", columns, shown)
+    print(markdown_of(found))
 
 
 if __name__ == "__main__":

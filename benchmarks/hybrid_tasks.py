@@ -92,13 +92,25 @@ class Shop:
             key = f"P-{number}"
             self.products[key] = {"product_id": key, "category": made.choice(CATEGORIES),
                                   "price": made.randrange(300, 9_000) / 100}  # fmt: skip
-        self.stock = {(key, place): made.randrange(0, 90) for key in self.products for place in WAREHOUSES}
-        self.shipments = {f"S-{each}": {"carrier_id": f"K-{made.randrange(10, 30)}"} for each in range(100, 160)}
-        self.carriers = {f"K-{each}": {"hub_id": f"H-{made.randrange(40, 52)}"} for each in range(10, 30)}
-        self.hubs = {f"H-{each}": {"manager_id": f"E-{made.randrange(70, 95)}"} for each in range(40, 52)}
-        self.employees = {f"E-{each}": {"office_id": f"F-{made.randrange(1, 9)}"} for each in range(70, 95)}
-        self.offices = {f"F-{each}": {"phone": f"+351 21 {made.randrange(10**6, 10**7)}"} for each in range(1, 9)}
-        self.leave = {each: {"days": made.randrange(2, 30)} for each in self.employees}
+        self.stock: dict[tuple[str, str], int] = {
+            (key, place): made.randrange(0, 90) for key in self.products for place in WAREHOUSES
+        }
+        self.shipments: dict[str, Json] = {
+            f"S-{each}": {"carrier_id": f"K-{made.randrange(10, 30)}"} for each in range(100, 160)
+        }
+        self.carriers: dict[str, Json] = {
+            f"K-{each}": {"hub_id": f"H-{made.randrange(40, 52)}"} for each in range(10, 30)
+        }
+        self.hubs: dict[str, Json] = {
+            f"H-{each}": {"manager_id": f"E-{made.randrange(70, 95)}"} for each in range(40, 52)
+        }
+        self.employees: dict[str, Json] = {
+            f"E-{each}": {"office_id": f"F-{made.randrange(1, 9)}"} for each in range(70, 95)
+        }
+        self.offices: dict[str, Json] = {
+            f"F-{each}": {"phone": f"+351 21 {made.randrange(10**6, 10**7)}"} for each in range(1, 9)
+        }
+        self.leave: dict[str, Json] = {each: {"days": made.randrange(2, 30)} for each in self.employees}
 
     def orders_of(self, customer: str) -> list[Json]:
         """The orders of a customer, the oldest first."""

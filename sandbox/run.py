@@ -144,6 +144,7 @@ class Channel:
         self._waiting: dict[int, threading.Lock] = {}  # held until there is its reply, or its turn to read
         self._reading = False
         self.origins = origin.Origins()
+        self.hoisted = False  # whether the program has functions of kept programs, by which it may call
 
     def call(self, tool: str, arguments: dict[str, object], unknown: Awaited, named: str = "") -> object:
         """Make one call and return its value.
@@ -163,6 +164,8 @@ class Channel:
         with self._sending:  # ids go out in order
             number = next(self._ids)
             message = {"op": "call", "id": number, "tool": tool, "args": arguments, "line": _line()}
+            if self.hoisted:
+                message["outer"] = _line(outermost=True)
             if unknown:
                 message["unknown"] = {key: places for key, (places, _) in unknown.items()}
                 message["forms"] = {key: form for key, (_, form) in unknown.items() if form is not None}
@@ -230,13 +233,16 @@ class Channel:
             self._ends.send(message, "the answer")
 
 
-def _line() -> int:
-    frame = sys._getframe(1)
+def _line(*, outermost: bool = False) -> int:
+    """Return the line of the program that runs now: where a call stands, or the outermost way to it."""
+    frame, line = sys._getframe(1), 0
     while frame is not None:
         if frame.f_code.co_filename == PROGRAM:
-            return frame.f_lineno
+            line = frame.f_lineno
+            if not outermost:
+                break
         frame = frame.f_back  # type: ignore[assignment]
-    return 0
+    return line
 
 
 def make_stub(channel: Channel, name: str, parameters: list[str]):  # type: ignore[no-untyped-def]
@@ -370,6 +376,7 @@ def run_program(
     The last ``hoisted`` statements of the source run first: they define the kept programs that it calls.
     """
     scope = _scope(tools, inputs, channel)
+    channel.hoisted = bool(hoisted)
     try:
         if dry_run:
             planned.watch(PROGRAM)

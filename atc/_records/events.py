@@ -225,7 +225,8 @@ class LinkedText(TypedDict):
 
 
 class CallStarted(TypedDict):
-    """A call is in the journal and about to be made. ``within``: the kept program that makes it."""
+    """A call is in the journal and about to be made. ``within``: the kept program that makes it, and
+    ``outer_line`` the line of the author's own program that led to it."""
 
     index: int
     tool: str
@@ -233,6 +234,7 @@ class CallStarted(TypedDict):
     effect: str
     line: int
     within: NotRequired[str]
+    outer_line: NotRequired[int]
 
 
 class CallSent(TypedDict):

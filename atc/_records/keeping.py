@@ -16,16 +16,14 @@ JsonSchema = dict[str, Any]
 
 LiftedFrom = Literal["task", "input", "user"]
 """Why something is a parameter: it stands in the task; the program was given it as an input; the user said so."""
-ConstantFrom = Literal["program", "response", "literal"]
-"""Where a constant that stays came from: the program's own text; a value that a call of the run had returned; of a
-program that somebody else gave, an argument of a call, which may be meant as one."""
-DoubtKind = Literal["remarks", "strangers", "strange", "value"]
+ConstantFrom = Literal["program", "response", "identifier", "literal"]
+"""Where a constant that stays came from: the program's own text; a value that a call of the run had returned; an
+identifier of one thing, which nobody guesses; of a program that somebody else gave, an argument of a call, which may be
+meant as one."""
+DoubtKind = Literal["remarks", "strangers", "strange"]
 """Why a program is kept only after a yes that shows it: its run ended with a warning; its author, or what it was given,
-had seen text of strangers; others may have written its record; the run's own answer is not what the replay gave."""
-UnfitKind = Literal[
-    "not_answered", "no_program", "dry_run", "undone", "plan", "undo", "syntax", "construct", "credential", "asks",
-    "no_tool", "check", "replay", "name", "calls", "kept",
-]  # fmt: skip
+had seen text of strangers; others may have written its record."""
+UnfitKind = Literal["construct", "credential", "asks", "no_tool", "check", "replay", "name", "schema"]
 """What keeps a run from being kept; :mod:`atc.wording.keeping` says each."""
 
 
@@ -84,7 +82,7 @@ class Constant(Record):
     @property
     def must_confirm(self) -> bool:
         """Return whether the user must say that it stays, or make it a parameter: it may hold for that run alone."""
-        return self.source == "response"
+        return self.source in ("response", "identifier")
 
 
 class Doubt(Record):

@@ -168,14 +168,16 @@ class Attempt:
         Args:
             arguments: the call's own, masked and packed.
         """
-        return {
+        made: CallStarted = {
             "index": self.number,
             "tool": self.tool,
             "arguments": arguments,
             "effect": self.effect.value,
             "line": self.request.line,
-            **({"within": self.request.within} if self.request.within else {}),
         }
+        if self.request.within:
+            made["within"], made["outer_line"] = self.request.within, self.request.outer
+        return made
 
     def fail(self, error: ToolError, redactor: Redactor) -> CallReply:
         """Return the reply of a call that was refused or failed, credentials masked."""
@@ -240,6 +242,7 @@ class Attempt:
             again=0 if self.again is None else self.again.number,
             data_flow=masked_flow(self._flow(), redactor),
             within=self.request.within,
+            outer_line=self.request.outer if self.request.within else 0,
         )
         return call if self.origins_later is None else call.finding_origins(self.origins_later)
 

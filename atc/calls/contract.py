@@ -24,6 +24,7 @@ class CallRequest:
         forms: how such arguments are made of these responses, of those that have a form (:mod:`atc.calls.forms`);
             ``None`` of a sandbox that does not say it.
         origins: where the arguments of a call that no program makes come from, if its caller knows; never by a sandbox.
+        outer: the outermost line on the way to the call, of a program that calls kept programs; 0 when unknown.
         within: the kept program that its line belongs to; empty without one. It is a claim, as the line is.
     """
 
@@ -35,7 +36,13 @@ class CallRequest:
     unknown: Mapping[str, Sequence[tuple[int, tuple[str | int, ...]]]] = field(default_factory=dict)
     forms: Mapping[str, Any] | None = None
     origins: CallOrigins | None = None
+    outer: int = 0
     within: str = ""
+
+    @property
+    def shown_line(self) -> int:
+        """Return the line of its author's own text that led to the call."""
+        return self.outer if self.within else self.line
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ class Parking:
                 index=attempt.number,
                 tool=self.redactor.text(attempt.tool),
                 effect=attempt.effect.value,
-                line=attempt.request.line,
+                line=attempt.request.shown_line,
                 within=attempt.request.within,
                 arguments=self.redactor.value(attempt.arguments),
                 feeds=request.feeds,

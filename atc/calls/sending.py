@@ -230,7 +230,7 @@ class Sender:
                 trying = self._with_retries(attempt, mark)
                 if remote:
                     trying = self._counted(trying)
-                return await asyncio.create_task(trying)  # a tool may cancel its task, never ours
+                return await _unless_cancelled(trying)
         except (ToolError, InputNeeded):
             raise
         except TimeoutError:
@@ -275,6 +275,23 @@ class Sender:
                 attempt.notes.append(f"tried again after a passing failure ({trial.retry_state.attempt_number})")
                 return await answer_of(_keyed(attempt), attempt.arguments, mark)
         raise AssertionError("tenacity ended without a result")
+
+
+async def _unless_cancelled(work: Coroutine[Any, Any, Answered]) -> Answered:
+    """Wait for a call in a task of its own: a tool may cancel that, never ours.
+
+    Whatever a tool that is cancelled returns or raises all the same, it was cut off: it is neither done nor refused.
+
+    Raises:
+        CancelledError: its time is up, or the run was stopped; or the tool cancelled itself.
+    """
+    task = asyncio.current_task()
+    before = 0 if task is None else task.cancelling()
+    try:
+        return await asyncio.create_task(work)
+    finally:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError
 
 
 MAX_RETRY_AFTER_S = 10.0

@@ -15,7 +15,6 @@ import typer
 from atc._host.trust import TrustStore
 from atc.cli import options
 from atc.cli.console import guarded, out
-from atc.cli.kept_source import kept_source
 from atc.cli.run import Shown, finish
 from atc.cli.view import RunView
 from atc.errors import UsageError
@@ -38,10 +37,10 @@ def call(
     given: options.Given,
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Its arguments; `-` reads a JSON object from standard input."),
+        typer.Argument(metavar="[KEY=VALUE]...", help="Give an argument of the tool; `-` reads all as a JSON object."),
     ] = None,
     json_arguments: Annotated[
-        str, typer.Option("--json-arguments", metavar="<json>", help="Its arguments as one JSON object.")
+        str, typer.Option("--json-arguments", metavar="<json>", help="Give the arguments as one JSON object.")
     ] = "",
     source: options.Source = options.NOWHERE,
     dry_run: Annotated[
@@ -50,10 +49,10 @@ def call(
     verbose: options.Verbose = False,
     as_json: options.Json = False,
 ) -> None:
-    """Call a tool without a model: a program that was kept (`atc runs keep`), or any tool of --tools.
+    """Call a tool without a model: a program that was kept, or any tool of --tools.
 
-    It is a run as any other: in the sandbox, with approval, a journal and a trace. A kept program calls the tools that
-    its run had, where they were; --tools says where they are now.
+    It is a run as any other: in the sandbox, with approval, a journal and a trace. A kept program (`atc runs keep`)
+    calls the tools that its run had, where they were; --tools says where they are now.
 
     Exit codes are those of `atc run`.
     """
@@ -77,14 +76,19 @@ def _source_of(name: str, settings: Settings) -> options.Source:
     """Return where the tools of a kept program were in its run.
 
     Raises:
-        UsageError: no program of that name is kept, or its run does not say where its tools were.
+        UsageError: no program of that name is kept, or its run does not say where its tools were, or others could have
+            written that.
     """
     file = _kept(name, settings)
     store = open_store(settings)
     stored = store.run(file.run) if file.run else None
     if stored is None or not stored.exists:
         raise UsageError(f"run {file.run or 'of ' + name} is kept no more, which says where the tools are: use --tools")
-    source, _ = kept_source(stored, None, None, None)
+    if strange := stored.why_strange():
+        raise UsageError(f"the tools that run {stored.run_id} names are not loaded, for {strange}: use --tools")
+    source = options.Source.of_note((stored.first("run_started") or {}).get("source"))
+    if not source.tools:
+        raise UsageError(f"run {stored.run_id} does not say where its tools were: name them with --tools")
     return source
 
 

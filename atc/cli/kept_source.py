@@ -59,6 +59,6 @@ def _asked_for(stored: StoredRun, source: options.Source, strange: str) -> Strat
     if question.has_terminal() and asyncio.run(question.ask(heading, named)):
         return None if code is None else open_strategy(code)
     raise UsageError(
-        f"run {stored.run_id} is not resumed with the tools that it names, for {strange}: name them with --tools, or, "
+        f"the tools that run {stored.run_id} names are not loaded, for {strange}: name them with --tools, or, "
         "if you know who wrote it, say --trust-run"
     )

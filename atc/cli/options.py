@@ -408,8 +408,7 @@ def opened(
             an option is not known.
     """
     given = _of_openapi(only, undeclared or bool(documents), openapi)
-    tools = looked_at(sources, **given) if look else open_tools(sources, **given)
-    tools = tools if look else with_fitting(tools)
+    tools = with_fitting(looked_at(sources, **given) if look else open_tools(sources, **given))
     for each in tools.left_out:
         err.print(Text(clean(f"note: {wording.left_out(each.name, each.reason)}"), style="yellow"))
     tools = tools.documented(documents) if documents else tools

@@ -20,14 +20,12 @@ from atc.programs.lifting import MAX_LITERALS, SLICED, Written, bound_names, inp
 from atc.programs.program import Program
 from atc.programs.words import has_word
 from atc.sandboxes.inputs import name_problem
-from atc.schemas.identifiers import words_of
+from atc.schemas.identifiers import THINGS, is_identifier, words_of
 from atc.schemas.names import UniqueNames, tool_name
 from atc.schemas.protocol import Protocol, parameters_of
 from atc.schemas.validate import both, problems, resolve, types_of
 
-_SAYS_LITTLE = frozenset(
-    {"name", "id", "code", "key", "value", "text", "data", "input", "item", "q", "query", "type", "number"}
-)
+_SAYS_LITTLE = frozenset({"name", "id", "code", "key", "value", "type", "number"})
 """Names of arguments that tell little by themselves: a variable of the program says more, or what its tool is about."""
 _LEFT_OUT = ("default", "example", "examples", "deprecated", "title")
 _MAX_EXAMPLE = 2_000
@@ -316,7 +314,7 @@ def _longer(group: _Group) -> list[str]:
 
 
 def _snake(name: str) -> str:
-    return tool_name(name).rstrip("_") if name else ""
+    return tool_name(name) if name else ""
 
 
 def _is_free(name: str, bound: Container[str], known: Known) -> bool:
@@ -435,6 +433,8 @@ def _lifted(group: _Group, name: str, schema: JsonSchema) -> Lifted:
 def _constant(group: _Group, known: Known) -> Constant:
     returned = _returned(group.value, known) if not group.in_task else ""
     source: ConstantFrom = "response" if returned else "program" if known.task else "literal"
+    if not returned and not group.in_task and any(map(_names_one_thing, group.uses)):
+        source = "identifier"
     return Constant(
         name=group.name,
         value=group.value,
@@ -443,6 +443,10 @@ def _constant(group: _Group, known: Known) -> Constant:
         lines=group.lines,
         uses=group.uses,
     )
+
+
+def _names_one_thing(use: Used) -> bool:
+    return is_identifier(use.path[-1] if use.path else use.argument, THINGS)
 
 
 def _returned(value: Any, known: Known) -> str:

@@ -386,7 +386,7 @@ class Apply(Strategy):
 
 
 def _differs(difference: PlanDifference, tool: str, call: Call | None = None, program: Program | None = None) -> Fault:
-    line = call.line if call is not None else 0
+    line = call.shown_line if call is not None else 0
     return Fault(
         kind="program",
         case=FaultCase.PLAN_DIFFERS,

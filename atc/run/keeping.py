@@ -22,7 +22,7 @@ from atc._host.secret_detection import looks_secret
 from atc._records.keeping import Doubt, JsonSchema, Lifted, Proposal, Unfit
 from atc._records.recording import Recording
 from atc._records.records import NO_FAILURES, WARNINGS
-from atc.errors import EnvironmentProblem, UsageError
+from atc.errors import EnvironmentProblem, ToolImportError, UsageError
 from atc.programs.check.checker import Checker
 from atc.programs.feeds import distinct, leaves
 from atc.programs.lifting import MAX_LITERALS, with_variables
@@ -33,6 +33,7 @@ from atc.run.base import GIVEN
 from atc.run.replay import recording_of, replay
 from atc.schemas.infer.outline import outline_of, vocabulary
 from atc.schemas.types import EVIDENCE
+from atc.schemas.validate import ensure_valid_schema, problems
 from atc.tools.kept import strongest, used_tool
 from atc.tools.kept_files import SUFFIX, KeptFile, name_problem, write_kept
 from atc.tools.kept_tools import kept_tool
@@ -384,6 +385,19 @@ def _unfit_names(name: str, agent: Agent, program: Program, known: Known, found:
     places = [place for place, _ in found.places]
     for each, why in name_problems([each.name for each in found.lifted], program, known, places).items():
         yield Unfit(kind="name", name=each, detail=why)
+    for parameter in found.lifted:
+        if wrong := _schema_problem(parameter):
+            yield Unfit(kind="schema", name=parameter.name, detail=wrong)
+
+
+def _schema_problem(parameter: Lifted) -> str:
+    """Return why a parameter cannot have the schema that the user gave it; empty where it can."""
+    try:
+        ensure_valid_schema(parameter.json_schema, f"the schema of {parameter.name}")
+    except ToolImportError as error:
+        return str(error)
+    wrong = problems(parameter.json_schema, parameter.value)
+    return f"{parameter.name} does not take what it was in the run: {wrong[0]}" if wrong else ""
 
 
 def _unfit_program(

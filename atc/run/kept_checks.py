@@ -56,7 +56,7 @@ def misfit(tool: Tool, tools: Collection[str] = ()) -> str:
             return f"{where}: it calls {name!r}, which is left out: {problem}"
     shape = _shape(tool.kept.program)
     inputs = tuple(each.name for each in parameters_of(tool.protocol))
-    known = {*tool.inner, *inputs, *_KNOWN}
+    known = {*tool.inner, *(used.name for used in tool.kept.uses), *inputs, *_KNOWN}
     unnamed = [name for name in shape.reads if name not in known]
     unnamed += [name for name in shape.of_classes if name in tools and name not in known]
     if shape.problem:

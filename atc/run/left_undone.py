@@ -296,14 +296,15 @@ def _fault_of(call: Call, lines: Sequence[str]) -> Fault:
     """The fault of a call that the program went on from; its line is given where the program's text names the tool
     there, for a strategy may run more than it shows."""
     stated = call.body_error if call.succeeded else None
-    text = lines[call.line - 1] if 0 < call.line <= len(lines) else ""
+    text = lines[call.shown_line - 1] if 0 < call.shown_line <= len(lines) else ""
+    said = bool(call.within) or call.tool in text
     return Fault(
         kind="arguments" if call.cause is None and blames_arguments(call) else "tool",
         case=failure_case(call) if stated is None else FaultCase.STATED,
         tool=call.tool,
         call=call.index,
-        line=call.line if call.tool in text else 0,
-        source_line=text[:300] if call.tool in text else "",
+        line=call.shown_line if said else 0,
+        source_line=text[:300] if said else "",
         cause=call.cause,
         traceback=call.traceback,
         invocation=invocation(call),

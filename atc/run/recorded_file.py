@@ -108,9 +108,9 @@ def redacted(recorded: Recording, ways: Sequence[str], redactor: Redactor) -> Re
         if tool["schemas"] is not None and looks_secret(json_text(tool["schemas"]) or ""):
             tool["schemas"] = None  # an example of its document; the digest still tells whether they change
     made, named = redact(before, ways) if ways else (before, [])
-    for tool in made["tools"].values():
-        if left({"tools": tool}, before, ways):
-            tool["schemas"] = None
+    for place in left({"tools": made["tools"]}, before, ways):
+        of_tool = place.removeprefix("/").replace("/", ".").split(".")[1]
+        made["tools"][of_tool]["schemas"] = None
     if still := left(made, before, ways):
         raise UsageError(f"what --redact names still stands in {_shown(still)}: name these places too")
     if found := secrets_in(made, redactor):

@@ -25,7 +25,9 @@ MIN_WITHIN = 4
 """Characters of a text or a number that is replaced wherever it stands. A shorter text is replaced where it stands as a
 word, and a shorter number at its place alone: others are equal to it by chance."""
 MAX_PLACES = 10_000
-"""Places that the ways of one redaction may lead to."""
+"""Places that a way may lead to."""
+MAX_VALUES = 1_000
+"""Different values that get stand-ins: each is looked for in all texts."""
 _TEXTS = ("task", "program", "linked", "said")
 _VALUES = ("inputs", "value")
 _OF_CALL = ("arguments", "sent", "value", "error")
@@ -108,6 +110,8 @@ def redact(data: dict[str, Any], ways: Sequence[str]) -> tuple[dict[str, Any], l
                 raise UsageError(f"--redact {dotted(place)}: {value!r} names nobody: leave it out")
             for inner, leaf in _leaves(value, place):
                 _find(leaf, texts, taken, numbers)
+                if len(texts) + len(numbers) > MAX_VALUES:
+                    raise UsageError(f"--redact names more than {MAX_VALUES:,} different values: name fewer places")
                 if isinstance(leaf, int | float) and len(repr(abs(leaf))) < MIN_WITHIN:
                     short[inner] = numbers[leaf]
     data = copy.deepcopy(data)
@@ -255,7 +259,9 @@ def secrets_in(data: Mapping[str, Any], redactor: Redactor) -> list[str]:
 
 def _texts_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each text of a recording that is of its run, with its place."""
-    yield from _texts({key: data[key] for key in (*_TEXTS, *_VALUES, "tools") if key in data})
+    yield from _texts({key: data[key] for key in (*_TEXTS, *_VALUES) if key in data})
+    for name, tool in data.get("tools", {}).items():
+        yield from _texts(tool.get("schemas"), ("tools", name, "schemas"))
     for at, call in enumerate(data.get("calls", ())):
         yield from _texts({key: call[key] for key in _OF_CALL if key in call}, ("calls", at))
 

@@ -634,6 +634,7 @@ def _marked(call: CallHandler, linked: Linked) -> CallHandler:
     """Return what handles the calls of a linked program: each knows the kept program that made it, by its line."""
 
     async def handled(request: CallRequest) -> CallReply:
-        return await call(replace(request, within=linked.within(request.line)))
+        outer = request.outer if request.outer <= linked.own_lines else 0
+        return await call(replace(request, within=linked.within(request.line), outer=outer))
 
     return handled

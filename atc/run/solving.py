@@ -25,6 +25,7 @@ from atc.errors import (
     WritesPlanned,
 )
 from atc.facts import Fault
+from atc.programs.attribution.within import outer_line
 from atc.programs.program import Program
 from atc.programs.responses import Part, Uses, invocation, stated_parts
 from atc.result import Call, Result, Usage
@@ -122,7 +123,7 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
             index=call.index,
             tool=call.tool,
             effect=call.effect.value,
-            line=call.line,
+            line=call.shown_line,
             within=call.within,
             arguments=call.arguments,
             unknown=feeds.expressions(call),
@@ -136,6 +137,10 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
     outcome = ended.outcome if ended is not None and isinstance(ended.outcome, Outcome) else None
     if outcome is not None:
         stop = _stop(outcome, program, planned)
+        linked = run.kept.linked(source)
+        if stop is not None and linked is not None and (within := linked.within(stop.line)):
+            line = outer_line(linked, within, outcome.error)
+            stop = stop.model_copy(update={"line": line, "source_line": linked.own.line(line)[:300]})
     else:
         stop = Stop(needs=planned[-1].index) if fault is None else Stop(reason=fault.message[:1000])
     unseen = tuple(call.index for call in run.calls if call.succeeded and call.index > planned[0].index)

@@ -66,6 +66,7 @@ def constant(each: Constant) -> str:
     why = {
         "program": "it does not stand in the task",
         "literal": "the program has it written out",
+        "identifier": "it identifies one thing: it may hold for that run alone",
         "response": f"{each.returned_by} had returned it: it may hold for that run alone",
     }[each.source]
     goes = used(each.uses)

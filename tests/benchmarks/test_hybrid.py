@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.hybrid import CONDITIONS, Replies, Row, answer_in, attempt, read_rows, table_of
+from benchmarks.hybrid import CONDITIONS, Replies, Row, answer_in, attempt, markdown_of, read_rows, table_of
 from benchmarks.hybrid_tasks import MANY, TOOLS, Shop, many_tools, tasks
 from tests.support.fake_openai_server import serving
 from tests.support.gateway import replies
@@ -112,3 +112,4 @@ def test_the_latest_row_of_a_try_counts(tmp_path: Path) -> None:
     assert lines[1]["direct"] | {"turns": 2, "right": 1, "tries": 1} == lines[1]["direct"]
     assert lines[0]["code"]["prompt_tokens"] == 20
     assert set(lines[0]) - {"task"} <= set(CONDITIONS)
+    assert markdown_of(read_rows(file)).splitlines()[-1] == "| all | 1 of 1 | 2 | 11 | 1 of 1 | 4 | 22 | – | – | – |"

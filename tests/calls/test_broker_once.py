@@ -70,6 +70,38 @@ def test_a_call_that_is_cut_off_is_told(effect: Effect, status: str) -> None:
     assert [kind for kind, _ in house.events] == ["call_started", *sent, "call_ended"]
 
 
+@pytest.mark.parametrize("last_word", ["returns", "refuses", "fails"])
+@pytest.mark.parametrize("ended_by", ["the run", "the time"])
+@pytest.mark.parametrize(("effect", "status"), [(READ, "failed"), (WRITE, "in_doubt")])
+def test_a_call_that_is_cancelled_is_not_done_whatever_its_tool_makes_of_that(
+    effect: Effect, status: str, ended_by: str, last_word: str
+) -> None:
+    began = asyncio.Event()
+
+    async def slow(_: dict[str, Any]) -> Any:
+        began.set()
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            if last_word == "returns":
+                return {"status": "cancelled"}
+            raise (ToolError("no more") if last_word == "refuses" else ValueError("no more")) from None
+
+    house = House(make_tool("slow", slow, effect), call_timeout_s=0.05 if ended_by == "the time" else 30)
+
+    async def go() -> None:
+        work = asyncio.create_task(house.acall("slow", n=1))
+        if ended_by == "the run":
+            await began.wait()
+            work.cancel()
+        await asyncio.wait([work])
+        assert work.cancelled() == (ended_by == "the run")
+
+    asyncio.run(go())
+    said = {"the run": "stopped", "the time": "timeout"}[ended_by]
+    assert (house.last.status, house.last.error_status, house.last.value) == (status, said, None)
+
+
 def test_a_write_that_cannot_be_written_down_is_not_made_or_stays_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> Any:
         raise JournalError("the disk is full")

@@ -30,6 +30,7 @@ TOOLS = {
         protocol("get_weather", city=CITY, days=DAYS, unit=UNIT),
         protocol("find_cities", name={"type": "string"}, tags={"type": "array", "items": {"type": "string"}}),
         protocol("book", place=PLACE, note={"type": "string"}),
+        protocol("get_order", order_id={"type": "integer"}),
         protocol("list_items", **{"page[size]": {"type": "integer"}}),
     )
 }
@@ -242,6 +243,15 @@ def test_a_value_that_a_call_had_returned_must_be_confirmed() -> None:
         (each.name, each.source, each.returned_by, each.must_confirm) for each in found.constants
     ]
     assert (name, source, returned_by, confirm) == ("note", "response", "find_cities", True)
+
+
+@pytest.mark.parametrize("task", ["", "Show the order"])
+def test_an_identifier_that_nobody_gave_must_be_confirmed(task: str) -> None:
+    found = proposed(task, "answer = get_order(order_id=17)")
+    assert [(each.name, each.source, each.must_confirm) for each in found.constants] == [
+        ("order_id", "identifier", True)
+    ]
+    assert lifted("Show order 17", "answer = get_order(order_id=17)") == {"order_id": 17}
 
 
 def test_of_a_program_without_a_task_only_inputs_are_parameters() -> None:

@@ -92,6 +92,7 @@ def test_each_call_of_a_kept_program_is_a_call_of_the_run(world: World) -> None:
     result = world.run("answer = report('Bergen')")
     assert result.value == {"level": 3, "status": "sent 1"}
     assert calls_of(result) == [("forecast", "level", "ok"), ("send", "report", "ok")]
+    assert [(call.shown_line, call.line > 1) for call in result.calls] == [(1, True), (1, True)]
     trace = [event for event in world.agent().store.find(result.run_id).events() if event["kind"] == "call_started"]
     assert [event["data"]["within"] for event in trace] == ["level", "report"]
 
@@ -138,8 +139,27 @@ def test_a_dry_run_plans_its_writes(world: World) -> None:
     assert (result.status, world.sent) == ("planned", [])
     (planned,) = result.dry_run.planned if result.dry_run is not None else ()
     assert (planned.tool, planned.within, planned.arguments) == ("send", "report", {"text": "Bergen: 3"})
+    assert planned.line == 1
     applied = world.agent().apply(result.run_id)
     assert (applied.status, world.sent) == ("answered", ["Bergen: 3"])
+
+
+def test_a_call_says_which_line_led_to_it(world: World) -> None:
+    result = world.run(
+        "a = level('a')\nb = level('b')\ndef f(x):\n    return level(x)\nc = parallel(lambda: f('c'))\nanswer = a"
+    )
+    assert [(call.arguments["city"], call.shown_line) for call in result.calls] == [("a", 1), ("b", 2), ("c", 5)]
+    assert {call.within for call in result.calls} == {"level"}
+
+
+def test_a_dry_run_that_needs_what_a_kept_program_did_stops_at_its_call(world: World) -> None:
+    world.report = "sent = send(text=city)\nif sent == 'sent 1':\n    send(text='then')\nanswer = 1"
+    result = world.run("x = 1\nanswer = report('a')", approve="never")
+    assert result.status == "denied"
+    dry = world.agent().run_program("x = 1\nanswer = report('a')", dry_run=True).dry_run
+    assert dry is not None
+    assert dry.stop is not None
+    assert (dry.stop.line, dry.stop.source_line) == (2, "answer = report('a')")
 
 
 # -- what fails -------------------------------------------------------------------------------------------------------
@@ -182,7 +202,7 @@ def test_a_kept_program_without_an_answer_says_so(world: World) -> None:
 def test_a_failure_that_the_outer_program_catches_is_a_remark(world: World) -> None:
     result = world.run("try:\n    answer = level('Atlantis')\nexcept ToolError as error:\n    answer = error.tool")
     assert (result.status, result.value) == ("answered", "forecast")
-    assert [(remark.tool, remark.within, remark.line) for remark in result.remarks] == [("forecast", "level", 0)]
+    assert [(remark.tool, remark.within, remark.line) for remark in result.remarks] == [("forecast", "level", 2)]
 
 
 def test_a_revision_of_the_model_is_shown_its_own_lines_alone(world: World) -> None:
@@ -345,3 +365,41 @@ def test_a_kept_program_that_changed_and_whose_text_is_masked_refuses(world: Wor
         world.agent(approve="park").resume(waiting.run_id)
     world.level = LEVEL
     assert world.agent(approve="park").resume(waiting.run_id).status == "answered", "as it was, it is the same"
+
+
+# -- where values come from -------------------------------------------------------------------------------------------
+
+FLOWS = {
+    "into it": ("m = read_mail()\nanswer = forward(m['from'])", {"tool read_mail.from"}),
+    "within it": ("answer = auto()", {"tool read_mail.from"}),
+    "out of one into another": ("answer = forward(sender())", {"tool read_mail.from"}),
+    "of its own": ("answer = forward('ann')", {"author "}),
+    "a tool that the outer program names anew": ("book = read_mail\nanswer = known()", {"tool book.to"}),
+    "under another name": ("f = forward\nanswer = f(to=read_mail()['from'])", {"tool read_mail.from"}),
+}
+
+
+@pytest.mark.parametrize(("program", "origins"), FLOWS.values(), ids=FLOWS)
+def test_the_origins_of_an_argument_are_followed_through(tmp_path: Path, program: str, origins: set[str]) -> None:
+    mail = make_tool("read_mail", lambda _: {"from": "eve"}, Effect.READ)
+    book = make_tool("book", lambda _: {"to": "ann"}, Effect.READ)
+    pay = make_tool("pay", lambda _: "paid", Effect.WRITE, to=TEXT)
+    tools = [
+        *(mail, book, pay),
+        kept("forward", "answer = pay(to=to)", pay, parameters={"to": TEXT}),
+        kept("auto", "m = read_mail()\nanswer = pay(to=m['from'])", mail, pay),
+        kept("sender", "answer = read_mail()['from']", mail),
+        kept("known", "pay = pay(to=book()['to'])\nanswer = pay", pay, book),
+    ]
+    rules = written(tmp_path, 'untrusted = ["read_mail"]\n')
+    asked: list[ApprovalRequest] = []
+
+    def approve(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return True
+
+    agent = Agent(tools, approve=approve, permissions=rules, runs_dir=tmp_path / "runs", learn=False)
+    assert agent.run_program(program).status == "answered"
+    (request,) = asked
+    assert {f"{each.kind} {'.'.join([each.tool, *each.path])}" for each in request.origins["to"]} == origins
+    assert request.untrusted == (("to",) if "tool read_mail.from" in origins else ())

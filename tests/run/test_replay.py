@@ -233,6 +233,32 @@ def test_a_program_that_asks_the_user_gets_the_same_reply(sandbox: Sandbox) -> N
     assert replayed(found, sandbox).same
 
 
+def test_the_last_task_of_a_conversation_has_the_answers_of_the_earlier_ones(sandbox: Sandbox) -> None:
+    made = agent(code("answer = stock_of('lamp')"), code("answer = answer_1 + stock_of('chair')"), tools=(stock_of,))
+    with made, made.conversation() as talk:
+        talk.run("How many lamps?")
+        assert talk.run("and with the chairs?").value == 6
+    found = recording_of(made.store.find("last"))
+    assert (found.inputs["answer_1"], [each.arguments for each in found.calls]) == (4, [{"product": "chair"}])
+    assert found.task == "and with the chairs?"
+    assert replayed(found, sandbox).same
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["whole", "read-back"])
+def test_a_run_that_waited_for_a_yes_is_recorded_with_its_answer(sandbox: Sandbox, cut: bool) -> None:
+    program = code("n = stock_of('lamp')\nanswer = [order('lamp', n)['id'], stock_of('chair')]")
+    made = agent(program, tools=(stock_of, order), approve="park")
+    waits = made.run("order")
+    assert waits.status == "waiting"
+    with pytest.raises(UsageError, match="has no answer"):
+        recording_of(made.store.run(waits.run_id))
+    made.approve(waits.run_id)
+    assert made.resume(waits.run_id).value == ["A-4", 2]
+    found = recording_of(made.store.run(waits.run_id))
+    assert [each.tool for each in found.calls] == ["stock_of", "order", "stock_of"]
+    assert replayed(found if not cut else Recording.model_validate_json(found.model_dump_json()), sandbox).same
+
+
 # -- what cannot be replayed -------------------------------------------------------------------------------------------
 
 
@@ -303,6 +329,30 @@ def test_a_credential_in_the_program_is_told_with_its_place(monkeypatch: pytest.
 
 
 # -- bounds ------------------------------------------------------------------------------------------------------------
+
+
+F = {"f": {"parameters": ["n"]}}
+HOSTILE: dict[str, dict[str, Any]] = {
+    "hoists-none": {"linked": "answer = 1\ndef f():\n    return 1", "hoisted": -3},
+    "hoists-all": {"linked": "answer = 1", "hoisted": 10**9},
+    "late": {"program": "import time\nf(n=1)\nanswer = time.time()", "tools": F, "at": 1e9, "seed": "0" * 64,
+             "passed_s": {"1": 1e300}, "calls": [{"tool": "f", "arguments": {"n": 1}}]},
+    "no-seed": {"at": 1.0, "seed": "zz"},
+    "names": {"tools": dict.fromkeys(("print", "answer", "__builtins__", "../x", "", "parallel", "class"), F["f"])},
+    "parameters": {"program": "answer = f(1)", "tools": {"f": {"parameters": ["a b", "__x__", "", "n" * 100_000]}}},
+    "inputs": {"inputs": {"a b": 1}},
+    "nested": {"program": "answer = " + "(" * 5_000},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_recording_is_an_outcome_or_an_error_of_ours(sandbox: Sandbox, form: dict[str, Any]) -> None:
+    made = Recording.model_validate_json(json.dumps({"program": "answer = 1", **form}))
+    try:
+        kind = replayed(made, sandbox).outcome.kind
+    except UsageError:
+        kind = "refused"
+    assert kind in ("finished", "raised", "refused")
 
 
 def test_differences_are_bounded_and_counted(sandbox: Sandbox) -> None:

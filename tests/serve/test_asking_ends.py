@@ -203,6 +203,9 @@ def test_a_client_over_http_that_goes_away_has_its_run_ended(tmp_path: Path, mod
                 sending.cancel()
             while len(gateway.running):  # noqa: ASYNC110 - its task ends by itself
                 await asyncio.sleep(0.01)
+            stored = [*gateway.store.find("last").events()]
+            assert [each["data"]["status"] for each in stored if each["kind"] == "call_ended"] == ["in_doubt"]
+            assert stored[-1]["data"]["status"] == "failed"
             async with Client(address, mode=mode, elicitation_callback=user) as client:
                 assert (await run(client, "answer = append_line(text='b')"))["status"] == "answered"
 

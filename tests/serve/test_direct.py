@@ -26,9 +26,11 @@ from atc.serve.mcp.direct_calls import AT_ONCE
 from atc.serve.mcp.gateway import Gateway, Options
 from atc.serve.mcp.own_tools import OWN_NAMES
 from atc.serve.mcp.server import Face, footprint
+from atc.serve.mcp.single_calls import definition_of
 from atc.settings import Settings
 from tests.support.cli import atc
 from tests.support.inline import Inline
+from tests.support.kept import kept
 from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, run
 from tests.support.mcp_http import ANN, BOB, calling, locked
 from tests.support.tools import NUMBER, make_tool
@@ -56,11 +58,17 @@ def known(name: str, value: Any) -> Tool:
 
 @asynccontextmanager
 async def served(
-    folder: Path, *tools: Tool, direct: tuple[str, ...] = ("auto",), rules: Permissions | None = None, **options: Any
+    folder: Path,
+    *tools: Tool,
+    direct: tuple[str, ...] = ("auto",),
+    rules: Permissions | None = None,
+    jail: bool = False,
+    **options: Any,
 ) -> AsyncIterator[Face]:
     settings = Settings.load(catalogue=folder / "catalogue", runs_dir=folder / "runs")
     gateway = Gateway(Toolset(tools), settings, permissions=rules, options=Options(direct=direct, **options))
-    gateway.sandbox = Inline()
+    if not jail:
+        gateway.sandbox = Inline()
     face = Face(gateway)
     try:
         yield face
@@ -137,6 +145,12 @@ def test_of_many_tools_none_is_chosen_by_its_size_alone() -> None:
     assert chosen(*tools).chosen == ()
     assert chosen(*tools, learnt=Learnt(calls={"get_7": Counts(2.0)})).chosen == ("get_7",)
     assert chosen(*tools[:FEW]).chosen
+
+
+def test_what_nobody_would_see_in_a_description_is_not_passed_on() -> None:
+    hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
+    tool = read("get_a", f"Get it.{hidden}")
+    assert definition_of("get_a", tool.protocol, None).description == "Get it."
 
 
 def test_names_come_first_and_none_is_one_of_the_servers_own() -> None:
@@ -268,6 +282,37 @@ def test_many_calls_at_once_wait_for_their_turn(tmp_path: Path) -> None:
 
     asyncio.run(main())
     assert most == AT_ONCE
+
+
+@both_eras
+def test_a_kept_program_is_called_directly_and_each_of_its_calls_is_asked_about(tmp_path: Path, mode: str) -> None:
+    book, rules = Book(), tmp_path / "rules.toml"
+    rules.write_text('[[rules]]\nallow = "note_down"\n')  # allows none of its calls
+    program = "append_line(text=text)\nanswer = {'noted': text}"
+    tool = kept("note_down", program, book.tool, parameters={"text": TEXT})
+    user = User([ACCEPT, DECLINE])
+
+    async def main() -> None:
+        allowed = Permissions.load(rules)
+        opened = served(tmp_path, book.tool, tool, direct=("note_down", "auto"), rules=allowed, jail=True)
+        async with opened as face, client_of(face, mode, user) as client:
+            assert await names(client) == ["run_program", "note_down"]
+            made = await client.call_tool("note_down", {"text": "one"})
+            assert json.loads(text_of(made)) == {"noted": "one"}
+            refused = await client.call_tool("note_down", {"text": "two"})
+            assert refused.is_error
+            report = json.loads(text_of(refused))
+            assert report["status"] == "denied"
+            assert report["run"]
+            wrong = await client.call_tool("note_down", {"txt": "one"})
+            assert wrong.is_error
+            assert "did you mean 'text'" in text_of(wrong)
+
+    asyncio.run(main())
+    assert book.lines == ["one"]
+    assert [each.message.splitlines()[0] for each in user.seen] == [
+        "A program wants to call append_line. Effect: write.",
+    ] * 2
 
 
 # -- who sees what, and when -------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import itertools
 import sys
@@ -17,6 +18,22 @@ class ToolError(Exception):
     """As programs know it, with where it came from."""
 
     line, tool = 0, ""
+
+
+def outermost() -> int:
+    """Return the outermost line of the program that runs."""
+    frame, line = sys._getframe(1), 0
+    while frame is not None:
+        line = frame.f_lineno if frame.f_code.co_filename == "<program>" else line
+        frame = frame.f_back  # type: ignore[assignment]
+    return line
+
+
+def parts_of(job: Job) -> list[Any]:
+    """Return what is run of a job: the definitions at its end first."""
+    tree = ast.parse(job.program)
+    ends = len(tree.body) - job.hoisted
+    return [compile(ast.Module(body, []), "<program>", "exec") for body in (tree.body[ends:], tree.body[:ends])]
 
 
 class Inline(Sandbox):
@@ -40,7 +57,7 @@ class Inline(Sandbox):
         def tool(name: str, parameters: Sequence[str]) -> Callable[..., Any]:
             def ask(*given: Any, **named: Any) -> Any:
                 arguments, line = dict(zip(parameters, given, strict=False)) | named, sys._getframe(1).f_lineno
-                request = CallRequest(next(numbers), name, arguments, line)
+                request = CallRequest(next(numbers), name, arguments, line, outer=outermost() if job.hoisted else 0)
                 made = asyncio.run_coroutine_threadsafe(made_by(request), loop)
                 calls.add(made)
                 reply = made.result()
@@ -56,7 +73,8 @@ class Inline(Sandbox):
             scope: dict[str, Any] = {name: tool(name, names) for name, names in job.tools.items()}
             scope |= {"ToolError": ToolError, **job.inputs}
             try:
-                exec(job.program, scope)  # noqa: S102 - the test's own
+                for part in parts_of(job):
+                    exec(part, scope)  # noqa: S102 - the test's own
             except ToolError as error:
                 return Outcome("raised", error=ProgramError("ToolError", str(error), error.line, tool=error.tool))
             return Outcome("finished", "answer" in scope, scope.get("answer"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from atc import Toolset
+from atc import Toolset, tool
 from atc.schemas.protocol import SourceKey
 from atc.tools.kept import KIND, UsedTool, used_tool
 from atc.tools.kept_files import KeptFile, write_kept
@@ -17,11 +17,13 @@ MADE = "2026-01-01T10:10:10Z"
 DIGEST = "0" * 64
 
 
+@tool(effect="read")
 def temperature(city: str) -> float:
     """Tell how warm it is in a city."""
     return {"Bergen": 7.0, "Rome": 21.0}.get(city, 0.0)
 
 
+@tool(effect="write")
 def send(to: str, text: str) -> str:
     """Send a text to somebody."""
     return f"{to}: {text}"

@@ -141,7 +141,15 @@ def all_kinds() -> list[dict[str, Any]]:
         ("model_started", {"purpose": "program"}),
         ("model_ended", replied),
         ("program_written", {"attempt": 1, "program": PROGRAM, "rewrites": ["respelt"], "inputs": {"a": [1]}}),
-        ("program_started", {"attempt": 0, "warnings": ["unsure"]}),
+        (
+            "program_started",
+            {
+                "attempt": 0,
+                "warnings": ["unsure"],
+                "linked": {"source": PROGRAM + "\ndef kept():\n    return 1", "hoisted": 1},
+                "tools": {"weigh": {"parameters": ["n"], "digest": "d", "effect": "read"}},
+            },
+        ),
         *[
             ("call_started", {"index": n, "tool": "weigh", "arguments": {"n": n}, "effect": "read", "line": 5})
             for n in (1,)
@@ -192,6 +200,7 @@ def all_kinds() -> list[dict[str, Any]]:
             "program_ended",
             {
                 "attempt": 0,
+                "all_pages": [{"tool": "weigh", "arguments": {"n": 1}, "calls": [[1, ["items"], 2]], "failed": 2}],
                 "kind": "raised",
                 "seconds": 0.5,
                 "detail": "it raised",
@@ -214,7 +223,7 @@ def all_kinds() -> list[dict[str, Any]]:
         ("tools_chosen", {"tools": ["weigh"], "found": ["weigh"], "whole": []}),
         ("of_a_later_version", {"what": [VALUE]}),
         ("call_ended", call(1) | {"index": "none"}),
-        ("answered", {"value": VALUE, "answer": "It is 7."}),
+        ("answered", {"value": VALUE, "answer": "It is 7.", "program_value": VALUE}),
         (
             "run_ended",
             {

@@ -31,7 +31,7 @@ def placed(fault: Fault, linked: Linked, error: ProgramError | None, calls: Sequ
     if not within:
         own = made is not None and made.within and fault.tool is not None
         return fault.model_copy(update={"within": made.within}) if own and made is not None else fault
-    line = outer_line(linked, within, error)
+    line = outer_line(linked, within, error) or (0 if made is None else made.outer_line)
     update: dict[str, Any] = {
         "line": line,
         "source_line": linked.own.line(line)[:300],

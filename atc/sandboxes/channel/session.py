@@ -233,7 +233,9 @@ def as_call_request(frame: dict[str, Any]) -> CallRequest:
     given = {name: value_of(each) for name, each in arguments.items()}
     unknown = _unknown(frame.get("unknown"))
     forms = _forms(frame.get("forms"), unknown)
-    return CallRequest(number, tool[:200], given, _line(line), unknown=unknown, forms=forms)
+    return CallRequest(
+        number, tool[:200], given, _line(line), unknown=unknown, forms=forms, outer=_line(frame.get("outer"))
+    )
 
 
 def as_program_error(raw: Any) -> ProgramError:

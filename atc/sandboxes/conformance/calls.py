@@ -290,7 +290,9 @@ answer = 1
 async def _(lab: Lab) -> None:
     async def call(request: CallRequest) -> CallReply:
         return (
-            CallReply(planned=True) if request.tool == "g" else CallReply({**request.arguments, "line": request.line})
+            CallReply(planned=True)
+            if request.tool == "g"
+            else CallReply({**request.arguments, "line": request.line, "outer": request.outer})
         )
 
     async def run(own: str, *, dry_run: bool = False) -> Outcome:
@@ -302,7 +304,7 @@ async def _(lab: Lab) -> None:
         outcome = await run(
             "from __future__ import annotations\nanswer = [kept(1), other(x for x in 'y')]", dry_run=dry_run
         )
-        found = {"b": 2, "line": 4}
+        found = {"b": 2, "line": 4, "outer": 2}
         same(outcome.value and outcome.value[0], [1, found, "1"], "what it returned, as JSON values")
         same(outcome.value and outcome.value[1][0], ["y"], "an argument that is iterated once")
     outcome = await run("kept = 1\nanswer = kept")

@@ -26,7 +26,8 @@ from atc.sandboxes.contract import TIERS, Job, Limits, least
 PROTOCOL = 7
 """2: bytes are tagged in values (:mod:`atc._records.packing`). 3: ``inputs`` of a program, ``pause`` and ``resume``.
 4: ``dry_run`` of a program, ``planned`` of a reply, and ``unknown`` of a call. 5: ``done`` of a reply. 6: ``start``
-of a program, ``passed`` of a reply, and ``forms`` of a call. 7: ``hoisted`` of a program."""
+of a program, ``passed`` of a reply, and ``forms`` of a call. 7: ``hoisted`` of a program, and
+``outer`` of a call."""
 MESSAGE_BYTES = 16 << 20
 """The largest message that a service takes: a program with its tools, or a tool's answer."""
 MAX_TOOLS = 2_000
@@ -197,6 +198,7 @@ def call_message(request: CallRequest) -> dict[str, Any]:
     arguments = {name: pack(value) for name, value in request.arguments.items()}
     made = {"op": "call", "id": request.number, "tool": request.tool, "args": arguments, "line": request.line}
     forms = {"forms": pack(dict(request.forms))} if request.forms is not None else {}
+    made |= {"outer": request.outer} if request.outer else {}
     return made | {"unknown": dict(request.unknown)} | forms if request.unknown else made
 
 

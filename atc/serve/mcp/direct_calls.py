@@ -1,8 +1,8 @@
 """The tools that are listed beside ``run_program`` (:mod:`.direct`), and what a call of one does.
 
-It is made as ``--enrich`` makes one: a run of its own, of one call. Its value is the one that a program would see, so a
-large one comes back as a preview and a link, and goes on to a program by that. What its client's model has seen by it
-counts as seen, for the programs that it writes later.
+It is made as ``--enrich`` makes one: a run of its own, of one call. One of a kept program is a program of one line.
+Its value is the one that a program would see, so a large one comes back as a preview and a link, and goes on to a
+program by that. What its client's model has seen by it counts as seen, for the programs that it writes later.
 """
 
 from __future__ import annotations
@@ -11,21 +11,23 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import mcp_types as types
 
 from atc.errors import UsageError
-from atc.serve.mcp.asking import carried
+from atc.run.calling import checked_arguments, program_of
+from atc.serve.mcp.asking import asker_of, carried, lapses, waits
 from atc.serve.mcp.client import Client
 from atc.serve.mcp.direct import Choice, choice_of
 from atc.serve.mcp.gateway import Gateway
-from atc.serve.mcp.requests import Answer, Handler, ToolRequest
+from atc.serve.mcp.own_tools import answer_of
+from atc.serve.mcp.requests import Answer, Handler, ToolRequest, told
 from atc.serve.mcp.running import PER_PRINCIPAL
 from atc.serve.mcp.single_calls import SingleCalls
-from atc.serve.mcp.values import Link, content_blocks
+from atc.serve.mcp.values import Link, Values, content_blocks
 from atc.tools.tool import Tool
 
 MAX_ERROR = 2_000
@@ -55,15 +57,13 @@ class DirectTools:
         self._choice: Choice | None = None
         self._told = False
         self._carried: Handler = carried(self._called)
-        if gateway.tools and not (gateway.live is not None and gateway.live.coming):
+        if not (gateway.live is not None and gateway.live.coming):
             self._choose()
 
-    @property
-    def choice(self) -> Choice:
-        """Which tools are listed. It is made once there are tools, and stays."""
-        if self._choice is None and self._gateway.tools:
-            self._choose()
-        return self._choice or Choice()
+    async def prepare(self) -> None:
+        """Choose the tools, once there are some: the choice stays."""
+        if self._choice is None:
+            await asyncio.to_thread(self._choose)  # what runs taught is read from a disk
 
     @property
     def may_be_there(self) -> bool:
@@ -76,10 +76,13 @@ class DirectTools:
         if not self._gateway.options.direct:
             return {}
         seen = self._gateway.visible(client)
-        return {name: tool for name, tool in self.choice.tools(self._gateway.tools).items() if name in seen}
+        return {name: tool for name, tool in self._listed.tools(self._gateway.tools).items() if name in seen}
 
     async def definitions(self, client: Client) -> list[types.Tool]:
         """Those that a client may call now, as it sees them."""
+        await self.prepare()
+        if not self._gateway.options.direct:
+            return []
         return await self._calls.definitions(client, self.of(client).items())
 
     def tell(self) -> None:
@@ -92,16 +95,21 @@ class DirectTools:
     @property
     def notices(self) -> list[str]:
         """Lines about them for whoever runs the server."""
-        return [*self.choice.notices(self._gateway.tools)]
+        return [*self._listed.notices(self._gateway.tools)]
+
+    @property
+    def _listed(self) -> Choice:
+        return self._choice or Choice()
 
     async def aclose(self) -> None:
         """Let go of the servers."""
         await self._calls.aclose()
 
     def _choose(self) -> None:
-        options, catalogue = self._gateway.options, self._gateway.catalogue
-        if not options.direct:
+        options = self._gateway.options
+        if not options.direct or not self._gateway.tools:
             return
+        catalogue = self._gateway.catalogue
         self._choice = choice_of(catalogue.tools, catalogue.graph, options.direct, options.direct_tokens, self._own)
 
     async def called(self, request: ToolRequest) -> Answer:
@@ -120,19 +128,56 @@ class DirectTools:
         tool = self.of(request.client).get(name)
         if tool is None:
             raise UsageError(f"there is no tool {name[:80]!r} here any more: read the list again")
+        if tool.kept is not None:
+            return await self._program(request, tool)
         reply = await self._calls.made(request, tool)
         if reply.error is not None:
             text = gateway.redactor.text(reply.error)[:MAX_ERROR]
             return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
         values = gateway.values(request.client)
-        shown = await asyncio.to_thread(values.shown, gateway.redactor.value(reply.value), name)
-        links: list[Link] = shown["links"]
-        brief = {"preview": shown.get("preview"), "links": [each.model_dump() for each in links]}
-        value: Any = shown.get("value", brief)
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        blocks = [types.TextContent(type="text", text=text), *content_blocks(links, values)]
-        made = types.CallToolResult(content=blocks)
+        shown = await asyncio.to_thread(lambda: values.shown(gateway.redactor.value(reply.value), name))
+        made, value = _answered(shown, values)
         return await self._calls.structured(request, tool, made, reply.value, value)
+
+    async def _program(self, request: ToolRequest, tool: Tool) -> Answer:
+        """Call a kept program: a run of the client's, in which each of its calls is decided by itself.
+
+        It is answered with its value, or with the report of a run that has none.
+        """
+        gateway = self._gateway
+        given = await asyncio.to_thread(checked_arguments, tool.protocol, request.arguments)
+        source, inputs = program_of(tool.name, given, gateway.tools)
+        async with told(request) as listener:
+            report = await gateway.run_program(
+                request.client,
+                source,
+                inputs=inputs,
+                asker=asker_of(request),
+                parks=waits(request),
+                lapsed=lapses(request),
+                listener=listener,
+            )
+        if report.status == "answered" and not report.remark:
+            shown = {"preview": report.preview} if report.preview else {"value": report.value}
+            made, value = _answered({**shown, "links": report.links}, gateway.values(request.client))
+        else:
+            made, value = answer_of(request, report), report.brief()
+        return (await self._calls.shaped(request, tool, made, value))[0]
+
+
+def _answered(shown: Mapping[str, Any], values: Values) -> tuple[types.CallToolResult, Any]:
+    """An answer without structured content, and what it shows: a value, or a preview with links to what is kept.
+
+    Args:
+        shown: as :meth:`.values.Values.shown` has it.
+        values: of the client.
+    """
+    links: list[Link] = shown["links"]
+    brief = {"preview": shown.get("preview"), "links": [each.model_dump() for each in links]}
+    value: Any = shown.get("value", brief)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    blocks = [types.TextContent(type="text", text=text), *content_blocks(links, values)]
+    return types.CallToolResult(content=blocks), value
 
 
 class _Turns:

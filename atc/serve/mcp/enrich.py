@@ -72,7 +72,7 @@ class EnrichedFace(Face):
         """The tools by the names that they have at their servers; equal ones by those that tell them apart."""
         tools = self.gateway.tools
         if self._named is None or self._named[0] is not tools:
-            own = {tool.name: _own_name(tool) for tool in tools.values()}
+            own = {tool.name: _own_name(tool) for tool in tools.values() if tool.kept is None}
             counts = Counter(own.values())
             apart = {name for name in own if counts[own[name]] > 1}
             named: dict[str, Tool] = {name: tools[name] for name in apart}

@@ -189,7 +189,7 @@ async def _apply(request: ToolRequest) -> Answer:
     return _answered(request, result, by=RUN)
 
 
-def answer_of(request: ToolRequest, report: ProgramReport) -> Answer:
+def answer_of(request: ToolRequest, report: ProgramReport) -> types.CallToolResult:
     """A report as the answer to a call: as JSON, and beside it links to what is kept, images and sounds."""
     beside = content_blocks(report.links, request.gateway.values(request.client))
     return answer(report.brief(), beside=beside, is_error=report.status not in GOOD)

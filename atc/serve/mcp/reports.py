@@ -61,7 +61,7 @@ class CallReport(_Record):
     """Calls of one line of the program that ended alike.
 
     ``replayed``: answered from the journal. ``note``: what was repaired in their arguments. ``within``: the kept
-    program that made them; they have no line then.
+    program that made them; ``line`` called it.
     """
 
     tool: str
@@ -119,7 +119,7 @@ class PendingReport(_Record):
             check warned about.
         changed: what was read anew and is not as it was, so that an earlier yes does not hold.
         until: when it is too late for a yes, in UTC.
-        within: the kept program that makes it; it has no line then.
+        within: the kept program that makes it; ``line`` called it.
     """
 
     call: int
@@ -241,7 +241,7 @@ def _calls(calls: Iterable[Call]) -> Iterable[CallReport]:
         note = "; ".join(call.notes)
         return CallReport(
             tool=call.tool,
-            line=0 if call.within else call.line,
+            line=call.shown_line,
             within=call.within,
             status=call.status,
             error=cut(call.error or "", MAX_TEXT),
@@ -307,7 +307,7 @@ def _pending(calls: Iterable[PendingCall], redactor: Redactor) -> Iterable[Pendi
         yield PendingReport(
             call=call.index,
             tool=call.tool,
-            line=0 if call.within else call.line,
+            line=call.line,
             within=call.within,
             arguments=arguments,
             cut=is_cut,

@@ -113,6 +113,7 @@ class Face:
     ) -> types.ListToolsResult:
         self._remember(context)
         await self.gateway.listed()
+        await self.direct.prepare()
         self.direct.tell()
         return types.ListToolsResult(tools=await self.offered(self._client(context)))
 
@@ -125,6 +126,7 @@ class Face:
 
     async def _call_tool(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Answer:
         await self.gateway.listed()
+        await self.direct.prepare()
         try:
             request = ToolRequest(self.gateway, self._client(context), context, params, params.arguments or {})
             return await self._handler(request)(request)

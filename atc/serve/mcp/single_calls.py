@@ -16,6 +16,7 @@ from typing import Any
 
 import mcp_types as types
 
+from atc._host.invisible import legible
 from atc._records.packing import pack
 from atc.calls.contract import CallReply
 from atc.models.messages import bounded_tokens
@@ -50,7 +51,7 @@ def definition_of(name: str, protocol: Protocol, output: JsonSchema | None) -> t
     reads = None if protocol.effect is Effect.UNKNOWN else protocol.effect is Effect.READ
     return types.Tool(
         name=name,
-        description=protocol.description or None,
+        description=legible(protocol.description) or None,
         input_schema=protocol.parameters,
         output_schema=output,
         annotations=None if reads is None else types.ToolAnnotations(read_only_hint=reads),
@@ -174,21 +175,27 @@ class SingleCalls:
             value: what the tool answered: it is learnt.
             shown: what the client is shown of it; all of it when not given.
         """
-        value = pack(value)
+        value = await asyncio.to_thread(pack, value)
+        made, schema = await self.shaped(request, tool, made, value if shown is None else shown)
+        await self._learn(request, tool, value, schema, new=bool((made.meta or {}).get(LEFT_OUT)))
+        return made
+
+    async def shaped(
+        self, request: ToolRequest, tool: Tool, made: types.CallToolResult, shown: Any
+    ) -> tuple[types.CallToolResult, JsonSchema | None]:
+        """As :meth:`structured`, and nothing is learnt; with the schema that the client has."""
         has = self._schemas_of(request.client)
         if request.params.name not in has:  # it has asked for no list, or will ask now
             known = await self._shapes()
             has[request.params.name] = self._schema(tool, known.get(tool.name, tool.protocol))
         schema = has[request.params.name]
-        left_out: list[str] = []
         if schema is not None:
-            content, left_out = fitted(value if shown is None else shown, schema)
+            content, left_out = fitted(shown, schema)
             meta = {**(made.meta or {}), LEFT_OUT: left_out} if left_out else made.meta
             made = made.model_copy(update={"structured_content": content, "meta": meta})
         elif made.structured_content is not None and not isinstance(made.structured_content, dict):
-            made = made.model_copy(update={"structured_content": {"result": value}})
-        await self._learn(request, tool, value, schema, new=bool(left_out))
-        return made
+            made = made.model_copy(update={"structured_content": {"result": shown}})
+        return made, schema
 
     async def _learn(self, request: ToolRequest, tool: Tool, value: Any, schema: JsonSchema | None, new: bool) -> None:
         """Learn an answer. Where that changes the schema that the client has, the client is told so."""

@@ -201,7 +201,7 @@ class ParkedRuns:
             "digest": call.digest,
             "tool": brief(asked.tool),
             "effect": asked.effect,
-            "line": 0 if asked.within else asked.line,
+            "line": asked.line,
             "within": brief(asked.within),
             **shown_arguments(self._redactor, self._redactor.value(asked.arguments), asked.feeds, asked.data_flow),
             "warnings": [self._text(each) for each in asked.warnings[:MOST_NOTES]],

@@ -111,7 +111,7 @@ class PlannedRuns:
             "index": call.index,
             "tool": brief(call.tool),
             "effect": call.effect,
-            "line": 0 if call.within else call.line,
+            "line": call.line,
             "within": brief(call.within),
             **shown_arguments(self._redactor, self._redactor.value(_arguments(call)), call.feeds, call.data_flow),
             "warnings": [self._text(each) for each in call.warnings[:MOST_NOTES]],

@@ -132,6 +132,7 @@ class Run {
       call.program.calls.push(call);
     }
     Object.assign(call, { status: "running" }, data);
+    if (call.within) call.line = call.outer_line || 0; // of the program that is shown
     if (typeof call.tool === "string") this.tools.add(call.tool);
     this.changed.add(call.program);
     return call;

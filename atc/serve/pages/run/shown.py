@@ -78,7 +78,7 @@ def _planned(call: PlannedCall) -> dict[str, Any]:
     text = plain(plans.planned_call(call)[:_SENTENCE])
     return {
         "index": call.index,
-        "line": 0 if call.within else call.line,
+        "line": call.line,
         "text": text,
         "notes": [*map(_sentence, told), *more],
     }
@@ -217,7 +217,7 @@ _FAULT = record(
     | {"message": text(LONG), "evidence": text(LONG), "hint": text(), "traceback": text(), "by": _name, "cause": _name}
 )
 _CALL: dict[str, Reader] = {"index": _number, "tool": _name, "arguments": _value, "effect": _name, "line": _number}
-_CALL |= {"within": _name}
+_CALL |= {"within": _name, "outer_line": _number}
 _KINDS: dict[str, dict[str, Reader]] = {
     "run_started": {
         "run_id": _name,

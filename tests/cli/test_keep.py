@@ -1,0 +1,228 @@
+"""``atc runs keep`` and ``atc call``: a run becomes a tool, and is called from a terminal without a model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc.calls import question
+from atc.cli.call import arguments_of
+from atc.errors import UsageError
+from atc.schemas.protocol import Protocol
+from atc.settings import Settings
+from tests.support.cli import atc, endpoints, settle
+from tests.support.fake_openai_server import Server, says
+
+DOUBLED = "```python\nanswer = [double(n=n) for n in [4, 5]]\n```"
+LOOKED = ("```python\nlook(double(n=21))\n```", "```python\nanswer = double(n=42)\n```")
+
+
+@pytest.fixture
+def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
+    settle(tmp_path, monkeypatch)
+    sys.modules.pop("tools", None)
+    monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
+    with endpoints(monkeypatch) as start:
+        yield start
+
+
+def ran(endpoint: Callable[..., Server], task: str, *replies: str) -> None:
+    endpoint(*map(says, replies))
+    done = atc("run", task, "--tools", "tools.py", "--json")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_run_is_kept_and_called(endpoint: Callable[..., Server]) -> None:
+    ran(endpoint, "double 4 and 5", DOUBLED)
+    kept = atc("runs", "keep", "last", "--as", "doubles", "--yes")
+    assert kept.exit_code == 0, kept.output
+    for line in (
+        "doubles(ns: list of integer)",
+        "double `ns`  (the task's words: --about says it otherwise)",
+        "reads; calls double",
+        "parameter ns, in the run [4, 5]: it stands in the task; goes into double(n=…)",
+        "answer = [double(n=n) for n in ns]",
+        "call it: atc call doubles ns=…",
+    ):
+        assert line in kept.output
+    called = atc("call", "doubles", "ns=7", "ns=8", "--json")
+    assert called.exit_code == 0, called.output
+    result = json.loads(called.stdout)
+    assert (result["value"], result["usage"]["model_calls"]) == ([14, 16], 0)
+    assert [call["within"] for call in result["calls"]] == ["doubles", "doubles"]
+    assert "value: [2]" in atc("call", "doubles", "ns=[1]").output
+    assert json.loads(atc("call", "doubles", "-", "--json", stdin='{"ns": [3]}').stdout)["value"] == [6]
+    assert json.loads(atc("call", "doubles", "--json-arguments", '{"ns": [3]}', "--json").stdout)["value"] == [6]
+
+
+def test_a_tool_that_is_no_kept_program_is_called_too(endpoint: Callable[..., Server]) -> None:
+    called = atc("call", "double", "n=4", "--tools", "tools.py", "--json")
+    assert called.exit_code == 0, called.output
+    assert json.loads(called.stdout)["value"] == 8
+    unasked = atc("call", "book", "n=4", "--tools", "tools.py", "--approve", "never")
+    assert unasked.exit_code == 4
+    planned = atc("call", "book", "n=4", "--tools", "tools.py", "--dry-run", "--json")
+    assert (planned.exit_code, json.loads(planned.stdout)["status"]) == (0, "planned")
+    booked = atc("call", "book", "n=4", "--tools", "tools.py", "--approve", "always", "--json")
+    assert json.loads(booked.stdout)["value"].startswith("booked")
+
+
+def test_options_change_what_is_kept(endpoint: Callable[..., Server]) -> None:
+    ran(endpoint, "double 4 and 5", DOUBLED)
+    changed = atc("runs", "keep", "last", "--as", "doubles", "--param", "ns=numbers", "--about", "Doubles.", "--yes")
+    assert changed.exit_code == 0, changed.output
+    again = atc("runs", "keep", "last", "--as", "doubles", "--constant", "ns", "--yes")
+    assert (again.exit_code, "is there already" in again.output, "--force" in again.output) == (2, True, True)
+    fixed = atc("runs", "keep", "last", "--as", "doubles", "--constant", "ns", "--force", "--yes", "--json")
+    assert fixed.exit_code == 0, fixed.output
+    record = json.loads(fixed.stdout)
+    assert record["parameters"] == []
+    assert [each["value"] for each in record["constants"]] == [[4, 5]]
+    assert Path(record["file"]) == Settings.load().kept_dir / "doubles.atc"
+    assert json.loads(atc("call", "doubles", "--json").stdout)["value"] == [8, 10]
+
+
+def test_without_a_terminal_a_yes_is_an_option(endpoint: Callable[..., Server]) -> None:
+    ran(endpoint, "double 4 and 5", DOUBLED)
+    shown = atc("runs", "keep", "last", "--as", "doubles", "--dry-run", "--json")
+    assert (shown.exit_code, json.loads(shown.stdout)["name"]) == (0, "doubles")
+    unasked = atc("runs", "keep", "last", "--as", "doubles", stdin="y\n")
+    assert (unasked.exit_code, "give --yes" in unasked.output) == (2, True)
+    assert not (Settings.load().kept_dir / "doubles.atc").exists()
+
+
+def test_a_value_that_a_call_had_returned_is_confirmed_or_asked_about(
+    endpoint: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran(endpoint, "double it twice", *LOOKED)
+    unsaid = atc("runs", "keep", "last", "--as", "twice", "--yes")
+    assert unsaid.exit_code == 2
+    assert "42: double had returned it: it may hold for that run alone" in unsaid.output
+    assert "--confirm 42" in unsaid.output
+    said = atc("runs", "keep", "last", "--as", "twice", "--yes", "--confirm", "42")
+    assert said.exit_code == 0, said.output
+
+    monkeypatch.setattr(question, "has_terminal", lambda: True)
+    answers = iter(["n", "y"])
+
+    async def line(_: int = 0) -> str:
+        return next(answers)
+
+    monkeypatch.setattr(question, "_line", line)
+    sys.modules.pop("tools", None)
+    no = atc("runs", "keep", "last", "--as", "again")
+    assert (no.exit_code, "keep this as the tool again?" in no.output) == (4, True)
+    assert "answer = double(n=42)" in no.output
+    yes = atc("runs", "keep", "last", "--as", "again")
+    assert yes.exit_code == 0, yes.output
+    assert (Settings.load().kept_dir / "again.atc").exists()
+
+
+def test_what_cannot_be_kept_says_why(endpoint: Callable[..., Server]) -> None:
+    ran(endpoint, "double 4", "```python\nimport sys\nanswer = double(n=4)\nsys.exit(0)\n```")
+    refused = atc("runs", "keep", "last", "--as", "doubles", "--yes", "--json")
+    assert refused.exit_code == 2
+    error = json.loads(refused.stdout)["error"]
+    assert error["kind"] == "UsageError"
+    assert "line 3: a kept program cannot have sys.exit" in error["message"]
+
+
+def test_a_kept_program_whose_run_is_gone_asks_for_its_tools(endpoint: Callable[..., Server]) -> None:
+    ran(endpoint, "double 4 and 5", DOUBLED)
+    atc("runs", "keep", "last", "--as", "doubles", "--yes")
+    assert atc("runs", "--delete", "all").exit_code == 0
+    asked = atc("call", "doubles", "ns=1")
+    assert (asked.exit_code, "--tools" in asked.output) == (2, True)
+    sys.modules.pop("tools", None)
+    called = atc("call", "doubles", "ns=1", "--tools", "tools.py", "--json")
+    assert json.loads(called.stdout)["value"] == [2]
+
+
+def test_where_others_could_write_the_tools_are_named_by_the_user(
+    endpoint: Callable[..., Server], tmp_path: Path
+) -> None:
+    ran(endpoint, "double 4 and 5", DOUBLED)
+    atc("runs", "keep", "last", "--as", "doubles", "--yes")
+    (trace,) = tmp_path.glob("runs/*/trace.jsonl")
+    trace.chmod(0o666)
+    refused = atc("call", "doubles", "ns=1")
+    assert (refused.exit_code, "are not loaded" in refused.output, "--tools" in refused.output) == (2, True, True)
+    again = atc("runs", "keep", "last", "--as", "other", "--yes")
+    assert (again.exit_code, "are not loaded" in again.output) == (2, True)
+    shown = atc("runs", "keep", "last", "--as", "other", "--yes", "--tools", "tools.py")
+    assert (shown.exit_code, "only after a yes that shows it" in shown.output) == (2, True)
+    sys.modules.pop("tools", None)
+    called = atc("call", "doubles", "ns=1", "--tools", "tools.py", "--json")
+    assert json.loads(called.stdout)["value"] == [2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["doubel", "n=1", "--tools", "tools.py"], "did you mean double?"),
+        (["double", "n=x", "--tools", "tools.py"], "n takes an integer, as JSON, not 'x'"),
+        (["double", "--tools", "tools.py"], "double needs 'n'"),
+        (["double", "m=1", "--tools", "tools.py"], "no argument 'm'; it takes n"),
+        (["double", "1", "--tools", "tools.py"], "an argument is KEY=VALUE, not '1'"),
+        (["double", "n=1", "n=2", "--tools", "tools.py"], "'n' is given twice"),
+        (["double", "--json-arguments", "[1]", "--tools", "tools.py"], "is no JSON object"),
+        (["nothing"], "no program is kept as 'nothing'"),
+        (["../../etc/passwd"], "no program is kept as"),
+    ],
+)
+def test_a_wrong_call_says_what_to_write(endpoint: Callable[..., Server], arguments: list[str], message: str) -> None:
+    wrong = atc("call", *arguments)
+    assert (wrong.exit_code, message in wrong.output) == (2, True), wrong.output
+
+
+PROTOCOL = Protocol(
+    name="t",
+    parameters={
+        "type": "object",
+        "properties": {
+            "days": {"type": "integer"},
+            "share": {"type": ["number", "null"]},
+            "text": {"type": "string"},
+            "maybe": {"type": ["string", "null"]},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "on": {"type": "boolean"},
+            "any": {},
+            "place": {"$ref": "#/$defs/Place"},
+        },
+        "$defs": {"Place": {"type": "object"}},
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("pair", "value"),
+    [
+        ("days=7", 7),
+        ("share=0.5", 0.5),
+        ("share=null", None),
+        ("text=7", "7"),
+        ("text=a=b", "a=b"),
+        ("text=", ""),
+        ("maybe=null", None),
+        ("maybe=7", "7"),
+        ("tags=a", ["a"]),
+        ('tags=["a", "b"]', ["a", "b"]),
+        ("on=true", True),
+        ("any=7", 7),
+        ("any=x y", "x y"),
+        ('place={"a": 1}', {"a": 1}),
+    ],
+)
+def test_a_text_of_the_command_line_is_what_the_tool_takes(pair: str, value: Any) -> None:
+    assert [*arguments_of(PROTOCOL, [pair]).values()] == [value]
+
+
+@pytest.mark.parametrize("pair", ["days=x", "on=yes", "place=x", "days=[" + "[" * 100_000])
+def test_a_text_that_the_tool_does_not_take_is_refused(pair: str) -> None:
+    with pytest.raises(UsageError, match="as JSON, not"):
+        arguments_of(PROTOCOL, [pair])
