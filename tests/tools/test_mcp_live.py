@@ -22,12 +22,14 @@ from atc import Agent, Toolset
 from atc.errors import ToolError, ToolImportError, UsageError
 from atc.models.fake import FakeModel
 from atc.schemas.protocol import Protocol, Source
+from atc.settings import Settings
 from atc.tools.mcp.importer import labels_of, told_apart
 from atc.tools.mcp.lists import KeptList, KeptLists, server_key
 from atc.tools.mcp.live import LiveTools, live_tools
 from atc.tools.mcp.live_server import MOST_S, Backoff, Limits
 from atc.tools.mcp.spec import read_specs
 from atc.tools.tool import PROGRESS, Progress
+from tests.support.kept_files import kept_file, put
 from tests.support.mcp import entry, gone, one, raw_server, reading
 
 PATIENCE_S = 60.0
@@ -220,6 +222,16 @@ def test_names_are_unique_and_do_not_hang_on_the_order(servers: dict[str, list[s
     shuffled = [(label, random.sample(names, len(names))) for label, names in random.sample(pairs, len(pairs))]
     again = told_apart(shuffled, {"find"})
     assert {label: dict(names) for (label, _), names in zip(shuffled, again, strict=True)} == made
+
+
+def test_a_kept_program_is_there_while_the_tools_are_that_it_calls(tmp_path: Path, lists: Path) -> None:
+    word = config(tmp_path, a=server(tmp_path / "a", calls={"look": {"value": 1}}))
+    tools = Toolset.from_mcp(Path(word))
+    put(Settings.load().kept_dir, kept_file("twice", "answer = [look()] * 2\n", ["look"], of=tools, parameters={}))
+    live = live_tools([word, "kept"], folder=lists, limits=QUICK, only=["twice"])
+    assert [each.name for each in live.tools.left_out] == ["twice"]
+    found = living(live, lambda live: asyncio.sleep(0, live.tools))
+    assert (list(found), list(found.inner_tools), found.left_out) == (["twice"], ["look"], ())
 
 
 def test_servers_without_a_name_get_a_telling_one() -> None:
