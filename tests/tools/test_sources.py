@@ -53,7 +53,7 @@ TEXT = "double"
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    for name in ("attic", "cellar", "mine"):  # of another test of this process: a file of the name would be called otherwise
+    for name in ("attic", "cellar", "mine"):  # of another test of this process: a file of that name is called otherwise
         monkeypatch.delitem(sys.modules, name, raising=False)
     Path("mine.py").write_text(FILE)
     Path("helper_of_mine.py").write_text("def twice(n):\n    return 2 * n\n")
