@@ -59,7 +59,7 @@ Direct = Annotated[
     typer.Option(
         "--direct",
         metavar="NAME",
-        help="List this tool itself beside run_program, for single calls; `auto` chooses small ones that only read. "
+        help="List this tool itself beside run_program, for single calls; `auto` chooses small reads that runs called alone. "
         "May be given several times.",
     ),
 ]

@@ -162,7 +162,13 @@ def paging_line(protocol: Protocol) -> str:
     names = {parameter.original: parameter.name for parameter in parameters_of(protocol)}
     named = " and ".join(names[name] for name in (paging.parameter, paging.size) if name)
     by = f" by {named}" if named else ""
-    return f"Paged{by}: {ALL_PAGES}({protocol.name}, ...) returns the items of all pages as one list."
+    first = f"{names[paging.parameter]}=…, " if _must_be_given(protocol, paging) else ""
+    return f"Paged{by}: {ALL_PAGES}({protocol.name}, {first}...) returns the items of all pages as one list."
+
+
+def _must_be_given(protocol: Protocol, paging: Paging) -> bool:
+    """Whether a program has to say where the first page begins: the tool asks for it, and its document does not say."""
+    return paging.first is None and paging.parameter in protocol.required
 
 
 def is_positional(name: str) -> bool:

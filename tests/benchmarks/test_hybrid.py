@@ -91,11 +91,11 @@ def test_a_write_by_a_program_is_asked_about_and_judged_by_what_was_written(
     with serving(*steps) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
-        row = asyncio.run(attempt(task, condition, "tiny", Replies(10)))
+        row = asyncio.run(attempt(task, condition, "tiny", Replies(10), direct=("get_order",)))
     assert (row.right, row.tool_calls, row.asked, row.errors) == (True, 3, 2, 0)
     names = [each["function"]["name"] for each in server.requests[0]["tools"]]
     assert ("get_order" in names) is (condition == "hybrid")
-    assert "set_order_status" not in names  # `auto` chooses no write
+    assert "set_order_status" not in names
     assert ("directly" in server.requests[0]["messages"][0]["content"]) is (condition == "hybrid")
 
 

@@ -21,7 +21,8 @@ from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.errors import ToolError, UsageError
 from atc.result import Effect
 from atc.schemas.protocol import Source
-from atc.serve.mcp.direct import FEW, Choice, choice_of
+from atc.serve.mcp import direct
+from atc.serve.mcp.direct import Choice, choice_of
 from atc.serve.mcp.direct_calls import AT_ONCE
 from atc.serve.mcp.gateway import Gateway, Options
 from atc.serve.mcp.own_tools import OWN_NAMES
@@ -60,13 +61,15 @@ def known(name: str, value: Any) -> Tool:
 async def served(
     folder: Path,
     *tools: Tool,
-    direct: tuple[str, ...] = ("auto",),
+    named: tuple[str, ...] | None = None,
     rules: Permissions | None = None,
     jail: bool = False,
     **options: Any,
 ) -> AsyncIterator[Face]:
     settings = Settings.load(catalogue=folder / "catalogue", runs_dir=folder / "runs")
-    gateway = Gateway(Toolset(tools), settings, permissions=rules, options=Options(direct=direct, **options))
+    if named is None:  # all that read
+        named = tuple(sorted(tool.name for tool in tools if tool.protocol.effect is Effect.READ))
+    gateway = Gateway(Toolset(tools), settings, permissions=rules, options=Options(direct=named, **options))
     if not jail:
         gateway.sandbox = Inline()
     face = Face(gateway)
@@ -100,7 +103,8 @@ def chosen(
     *tools: Tool, budget: int = 600, learnt: Learnt | None = None, wanted: tuple[str, ...] = ("auto",)
 ) -> Choice:
     toolset = Toolset(tools)
-    graph = ToolGraph({name: tool.protocol for name, tool in toolset.items()}, learnt or Learnt())
+    taught = Learnt(calls={name: Counts(1.0) for name in toolset}) if learnt is None else learnt
+    graph = ToolGraph({name: tool.protocol for name, tool in toolset.items()}, taught)
     return choice_of(toolset, graph, wanted, budget, OWN_NAMES)
 
 
@@ -129,22 +133,17 @@ def test_the_small_ones_are_chosen_that_surely_read_whatever_their_order() -> No
     assert chosen(*tools, budget=0).chosen == ()
 
 
-def test_what_runs_taught_comes_before_the_size() -> None:
+def test_only_what_programs_called_by_itself_is_chosen() -> None:
     tools = [read("get_a"), read("get_b"), read("get_used", "word " * 40), read("get_other")]
     learnt = Learnt(
-        calls={"get_used": Counts(4.0), "get_a": Counts(3.0), "get_b": Counts(3.0)},
+        calls={"get_used": Counts(4.0), "get_a": Counts(3.0), "get_b": Counts(3.0), "get_gone": Counts(3.0)},
         follows={("get_a", "get_b"): Counts(3.0)},
     )
-    assert chosen(*tools, learnt=learnt).chosen == ("get_used", "get_other", "get_a", "get_b")
+    assert chosen(*tools, learnt=learnt).chosen == ("get_used",)
+    assert chosen(*tools, learnt=Learnt()).chosen == ()
     fed = Learnt(calls={"get_a": Counts(3.0)}, feeds={("get_b", ("id",), "get_a", "n"): Counts(3.0)})
-    assert chosen(*tools, learnt=fed).chosen[-1] == "get_a"
-
-
-def test_of_many_tools_none_is_chosen_by_its_size_alone() -> None:
-    tools = [read(f"get_{number}") for number in range(FEW + 1)]
-    assert chosen(*tools).chosen == ()
-    assert chosen(*tools, learnt=Learnt(calls={"get_7": Counts(2.0)})).chosen == ("get_7",)
-    assert chosen(*tools[:FEW]).chosen
+    assert chosen(*tools, learnt=fed).chosen == ()
+    assert chosen(*tools, learnt=replace(fed, feeds={})).chosen == ("get_a",)
 
 
 def test_what_nobody_would_see_in_a_description_is_not_passed_on() -> None:
@@ -205,7 +204,7 @@ def test_a_large_value_goes_on_to_a_program_by_its_link(tmp_path: Path, mode: st
     tool = make_tool("get_rows", lambda _: {"rows": rows}, returns=returns if declared else None)
 
     async def main() -> None:
-        async with served(tmp_path, tool, direct=("get_rows",), large=1_000) as face, client_of(face, mode) as client:
+        async with served(tmp_path, tool, named=("get_rows",), large=1_000) as face, client_of(face, mode) as client:
             assert "get_rows" in await names(client)
             made = await client.call_tool("get_rows", {})
             assert len(text_of(made)) < 4_000
@@ -233,7 +232,7 @@ def test_a_credential_of_ours_that_a_tool_answers_is_masked(
         return {"said": said}
 
     async def main() -> None:
-        opened = served(tmp_path, make_tool("get_it", call), direct=("get_it",), large=1_000)
+        opened = served(tmp_path, make_tool("get_it", call), named=("get_it",), large=1_000)
         async with opened as face, client_of(face, LEGACY) as client:
             made = await client.call_tool("get_it", {})
             assert bool(made.is_error) is (way == "error")
@@ -251,13 +250,13 @@ def test_a_write_that_is_named_is_asked_about_and_a_program_that_repeats_it_too(
     book, user = Book(), User([DECLINE, ACCEPT, DECLINE])
 
     async def main() -> None:
-        async with served(tmp_path, book.tool, direct=("append_line",)) as face, client_of(face, mode, user) as client:
+        async with served(tmp_path, book.tool, named=("append_line",)) as face, client_of(face, mode, user) as client:
             assert (await client.call_tool("append_line", {"text": "one"})).is_error
             assert book.lines == []
             assert not (await client.call_tool("append_line", {"text": "one"})).is_error
             report = await run(client, "answer = append_line(text='one')")
             assert report["status"] == "denied"
-        async with served(tmp_path, book.tool, direct=("append_line",)) as face, client_of(face, mode) as client:
+        async with served(tmp_path, book.tool, named=("append_line",)) as face, client_of(face, mode) as client:
             assert (await client.call_tool("append_line", {"text": "two"})).is_error  # nobody can be asked
 
     asyncio.run(main())
@@ -278,7 +277,7 @@ def test_what_a_direct_call_showed_of_strangers_counts_for_the_programs_after_it
 
     async def main() -> list[str]:
         async with (
-            served(tmp_path, mail, book.tool, direct=("read_mail",), rules=Permissions.load(rules)) as face,
+            served(tmp_path, mail, book.tool, named=("read_mail",), rules=Permissions.load(rules)) as face,
             client_of(face, mode, User([DECLINE])) as client,
         ):
             before = await run(client, write.format("one"))
@@ -320,7 +319,7 @@ def test_a_kept_program_is_called_directly_and_each_of_its_calls_is_asked_about(
 
     async def main() -> None:
         allowed = Permissions.load(rules)
-        opened = served(tmp_path, book.tool, tool, direct=("note_down", "auto"), rules=allowed, jail=True)
+        opened = served(tmp_path, book.tool, tool, named=("note_down", "auto"), rules=allowed, jail=True)
         async with opened as face, client_of(face, mode, user) as client:
             assert await names(client) == ["run_program", "note_down"]
             made = await client.call_tool("note_down", {"text": "one"})
@@ -351,7 +350,7 @@ def test_a_tool_that_is_hidden_from_a_client_is_neither_listed_nor_called(tmp_pa
 
     async def main() -> None:
         async with (
-            served(tmp_path, *tools, direct=("get_hidden", "auto"), rules=Permissions.load(rules)) as face,
+            served(tmp_path, *tools, named=("get_hidden", "get_open"), rules=Permissions.load(rules)) as face,
             client_of(face, MODERN) as client,
         ):
             assert await names(client) == ["run_program", "get_open"]
@@ -389,8 +388,9 @@ def test_over_http_each_principal_has_its_own_and_what_was_kept_is_nobody_elses(
 
 
 def test_a_chosen_tool_that_does_not_surely_read_any_more_is_not_listed_and_a_new_one_does_not_take_its_place(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(direct, "_used_alone", lambda _: {"get_it", "get_new"})
     reads, told = read("get_it"), asyncio.Event()
 
     async def heard(message: Any) -> None:
@@ -398,7 +398,10 @@ def test_a_chosen_tool_that_does_not_surely_read_any_more_is_not_listed_and_a_ne
             told.set()
 
     async def main() -> None:
-        async with served(tmp_path, reads) as face, client_of(face, LEGACY, message_handler=heard) as client:
+        async with (
+            served(tmp_path, reads, named=("auto",)) as face,
+            client_of(face, LEGACY, message_handler=heard) as client,
+        ):
             assert await names(client) == ["run_program", "get_it"]
             face.change_tools(Toolset([read("get_it", effect=Effect.WRITE), read("get_new")]))
             await asyncio.wait_for(told.wait(), 20)
@@ -410,9 +413,13 @@ def test_a_chosen_tool_that_does_not_surely_read_any_more_is_not_listed_and_a_ne
     asyncio.run(main())
 
 
-def test_tools_that_come_after_the_start_are_chosen_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_tools_that_come_after_the_start_are_chosen_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "_used_alone", lambda _: {"get_it"})
+
     async def main() -> None:
-        async with served(tmp_path) as face, client_of(face, LEGACY) as client:
+        async with served(tmp_path, named=("auto",)) as face, client_of(face, LEGACY) as client:
             assert await names(client) == ["search_tools", "tool_docs", "run_program"]
             face.change_tools(Toolset([read("get_it")]))
             assert await names(client) == ["run_program", "get_it"]
@@ -426,7 +433,7 @@ def test_tools_that_come_after_the_start_are_chosen_once(tmp_path: Path, caplog:
 
 def test_without_it_nothing_is_different(tmp_path: Path) -> None:
     async def main() -> None:
-        async with served(tmp_path, weather(), direct=()) as face, client_of(face, LEGACY) as client:
+        async with served(tmp_path, weather(), named=()) as face, client_of(face, LEGACY) as client:
             assert await names(client) == ["run_program"]
             assert "directly" not in (client.instructions or "")
             assert (await client.call_tool("get_weather", {"city": "Rome"})).is_error
@@ -445,7 +452,8 @@ def test_the_command_shows_which_and_refuses_what_cannot_be() -> None:
     assert listed[:3] == ["search_tools", "tool_docs", "run_program"]
     missing, chosen = shown["notices"]
     assert "no_such" in missing
-    assert f"--direct auto lists {', '.join(listed[3:])}:" in chosen
+    assert listed[3:] == []
+    assert "--direct auto lists no tool: no run has shown one" in chosen
     for words, what in [
         (["--direct", "run_program"], "the server has a tool of its own"),
         (["--direct", "auto", "--enrich"], "--enrich serves the tools alone"),

@@ -1,14 +1,15 @@
 """Which tools ``atc mcp --direct`` lists beside ``run_program``: for single calls whose answer a model reads itself.
 
-That is decided once, at the start: the tools that the user names, and with ``auto`` such as fit in a few tokens and
-were of use by themselves. ``auto`` chooses none that does not surely read. A user may name a write, which is asked
-about as in a program.
+That is decided once, at the start: the tools that the user names, and with ``auto`` those that runs have shown to be of
+use by themselves, as far as they fit in a few tokens. A tool of which nothing is known is not chosen: chosen by their
+size alone, tools cost tokens in each request and saved no turn (``python -m benchmarks.hybrid``). ``auto`` chooses none
+that does not surely read. A user may name a write, which is asked about as in a program.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +24,6 @@ from atc.tools.tool import Tool, Toolset
 
 AUTO = "auto"
 """The word for tools that are chosen here, among the names that a user gives."""
-FEW = 50
-"""Of more tools than these, none is chosen by its size alone: the smallest of 500 are hardly those that are needed."""
 ALONE = 0.5
 """Share of a tool's calls, in programs that gave an answer, from which it was of use by itself."""
 
@@ -63,9 +62,8 @@ class Choice:
             )
         elif self.budget:
             yield (
-                f"--direct auto lists no tool: none that surely reads fits in {self.budget:,} tokens (--direct-tokens)"
-                + (f", or was of use by itself; of more than {FEW} tools only such are chosen" * (len(tools) > FEW))
-                + ". Name some: --direct NAME"
+                "--direct auto lists no tool: no run has shown one that is of use by itself, surely reads and fits in "
+                f"{self.budget:,} tokens (--direct-tokens). Name some: --direct NAME"
             )
 
 
@@ -97,27 +95,20 @@ def choice_of(tools: Toolset, graph: ToolGraph, wanted: Sequence[str], budget: i
 
 @dataclass(frozen=True, order=True)
 class _Candidate:
-    """A tool that may be chosen. The likeliest sorts first: by use, then small answers, then by size, then by name."""
+    """A tool that may be chosen. The likeliest sorts first: by small answers, then by size, then by name."""
 
-    use: int
     answers_lists: bool
     tokens: int
     name: str
 
 
-ON_ITS_OWN, UNKNOWN, WITH_OTHERS = range(3)
-
-
 def _candidates(tools: Toolset, graph: ToolGraph, others: Collection[str]) -> Iterator[_Candidate]:
-    uses = _uses(graph.learnt)
-    names = tools if len(tools) <= FEW else [name for name in tools if uses.get(name) == ON_ITS_OWN]
-    for name in names:
-        tool = tools[name]
-        if name in others or not _may_be_chosen(tool):
+    for name in _used_alone(graph.learnt):
+        if name in others or name not in tools or not _may_be_chosen(tools[name]):
             continue
         output = filled_schema(graph.protocols_with_shapes[name].returns)
-        tokens = tokens_of(definition_of(name, tool.protocol, None))  # clients seldom show a model the output schema
-        yield _Candidate(uses.get(name, UNKNOWN), _has_list(output), tokens, name)
+        definition = definition_of(name, tools[name].protocol, None)  # clients seldom show a model the output schema
+        yield _Candidate(_has_list(output), tokens_of(definition), name)
 
 
 def _may_be_chosen(tool: Tool) -> bool:
@@ -125,10 +116,11 @@ def _may_be_chosen(tool: Tool) -> bool:
     return tool.transport is not None and not tool.drifted and not why_not(tool.protocol) and tool.name.isascii()
 
 
-def _uses(learnt: Learnt) -> Mapping[str, int]:
-    """How the tools were used that programs called: by themselves, or together with others.
+def _used_alone(learnt: Learnt) -> set[str]:
+    """Return the tools that programs called by themselves, half the time at least.
 
-    A call counts as together where its tool followed another one, came before it, or took a value from it or gave one.
+    A call counts as together with others where its tool followed another one, came before it, or took a value from it
+    or gave one.
     """
     together = defaultdict[str, float](float)
     pairs = [*learnt.follows.items(), *(((feed[0], feed[2]), times) for feed, times in learnt.feeds.items())]
@@ -136,7 +128,7 @@ def _uses(learnt: Learnt) -> Mapping[str, int]:
         for name in pair:
             together[name] += times.ok
     used = {name: calls.ok for name, calls in learnt.calls.items() if calls.ok > 0}
-    return {name: ON_ITS_OWN if 1 - together[name] / calls >= ALONE else WITH_OTHERS for name, calls in used.items()}
+    return {name for name, calls in used.items() if 1 - together[name] / calls >= ALONE}
 
 
 def _has_list(schema: JsonSchema | None) -> bool:
