@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import Any
 
 from atc.errors import UsageError
+from atc.programs.function_body import in_function
 from atc.programs.program import MAX_SOURCE, Program, parse
 from atc.schemas.names import ALL_PAGES
 from atc.schemas.protocol import parameters_of
@@ -201,13 +202,13 @@ class _Linker:
                 f"the kept program {tool.name!r} has {unfit.construct} in its line {unfit.line}, which the body of a "
                 "function cannot have: keep it again without it"
             )
-        body = _body(kept.module)
+        body = in_function(_body(kept.module))
         arguments, defaults = _parameters(tool)
         ends = ast.Return(ast.Name(_ANSWER, ast.Load()))
         bare = _definition(tool.name, arguments, [*defaults, *body, ends])
-        first = self._first_lines(tool, *_scope_of(ast.unparse(bare)))
+        first = self._first_lines(tool, *_scope_of(_text_of(bare, tool)))
         made = _definition(tool.name, arguments, [*defaults, *first, *body, ends])
-        text = ast.unparse(made)
+        text = _text_of(made, tool)
         again = parse(text).body[0]
         if ast.dump(again) != ast.dump(made):
             raise NotLinked(f"the kept program {tool.name!r} cannot be made a function: keep it again, written plainly")
@@ -258,6 +259,15 @@ def _parsed(tool: Tool) -> Program:
     if (problem := program.problem) is not None:
         raise NotLinked(f"the kept program {tool.name!r} is no program: {problem.message}, in its line {problem.line}")
     return program
+
+
+def _text_of(made: ast.FunctionDef, tool: Tool) -> str:
+    try:
+        return ast.unparse(made)
+    except (ValueError, RecursionError) as error:
+        raise NotLinked(
+            f"the kept program {tool.name!r} cannot be made a function ({error}): keep it again, written plainly"
+        ) from None
 
 
 def _definition(name: str, arguments: ast.arguments, body: Sequence[ast.stmt]) -> ast.FunctionDef:

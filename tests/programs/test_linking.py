@@ -79,6 +79,20 @@ BODIES = {
     "a walrus": ("if (n := len(city)) > 0:\n    answer = [m := n, m]", [1, 1]),
     "a sentence": ("answer = 1\nsay = f'It is {answer}.'", 1),
     "a loop with else": ("for n in range(3):\n    pass\nelse:\n    answer = n", 2),
+    "a class that names a field after a parameter": (
+        "import dataclasses\n@dataclasses.dataclass\nclass P:\n    city: str = city\n    n: int = 2\n    m: int = n\n"
+        "answer = [P().city, P().m]",
+        ["x", 2],
+    ),
+    "a class that names a field after a built-in": ("class P:\n    len = len('abc')\nanswer = P.len", 3),
+    "a class with a loop": (
+        "class P:\n    for n in range(3):\n        last = n\n    xs = [y := 4, y]\nanswer = [P.last, P.xs]",
+        [2, [4, 4]],
+    ),
+    "a text with a backslash in its parts": (
+        "n = 1234\nanswer = f\"{{{f'{n:,}'.replace(',', '\u00a0')!s:>{n - 1227}}}}\"",
+        "{  1\u00a0234}",
+    ),
     "a text of lines": ('answer = """a\n  b\n\'c\'"""', "a\n  b\n'c'"),
 }  # fmt: skip
 
