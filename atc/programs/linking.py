@@ -90,7 +90,7 @@ class Linked:
     @cached_property
     def own_lines(self) -> int:
         """Return how many lines the program's own text has."""
-        return self.own.source.rstrip("\n").count("\n") + 1
+        return _own_text(self.own).count("\n") + 1
 
     def within(self, line: int) -> str:
         """Return the name of the kept program that a line of the whole text belongs to; empty for the program's own."""
@@ -127,6 +127,12 @@ def link(program: Program, tools: Mapping[str, Tool]) -> Linked | None:
     return _Linker(program, called).linked() if called else None
 
 
+def _own_text(program: Program) -> str:
+    """Return a program's text without the empty lines at its end, save the one by which a backslash ends it."""
+    text = program.source.rstrip("\n")
+    return f"{text}\n" if text.endswith("\\") else text
+
+
 class _Linker:
     """Makes the functions of the kept programs that one program calls."""
 
@@ -148,7 +154,7 @@ class _Linker:
             assert tool.kept is not None
             self._used |= {node.id for node in _parsed(tool).nodes if isinstance(node, ast.Name)}
         made = {name: self._function(tool) for name, tool in self._kept.items()}
-        lines = [self._own.source.rstrip("\n"), *self._before]
+        lines = [_own_text(self._own), *self._before]
         at = sum(text.count("\n") + 1 for text in lines)
         parts = []
         for name, (text, numbers) in made.items():

@@ -41,6 +41,15 @@ def test_the_programs_own_text_stands_first_and_unchanged() -> None:
     assert [found.within(line) for line in range(1, 5)] == [""] * 4
 
 
+@pytest.mark.parametrize("end", ["", "\n\n", " \\\n\n", "\n# a remark \\", "\n    ", "\n\f\n", ";"])
+def test_a_program_may_end_as_it_likes(end: str) -> None:
+    tool = kept("weekly", "answer = read_it(what=city)", READ, parameters=CITY)
+    assert answer_of(f"answer = weekly('x'){end}", tool) == "read x"
+    found = linked(f"answer = weekly('x'){end}", tool)
+    (at,) = [n for n, text in enumerate(found.source.split("\n"), start=1) if text.startswith("def weekly")]
+    assert (found.within(at), found.within(at - 1)) == ("weekly", "")
+
+
 def test_a_line_of_a_kept_program_is_found_again() -> None:
     body = '"""Doc."""\n\nfirst = read_it(what=city)\n# a remark\nanswer = (first,\n          read_it(what=city))\n'
     found = linked("answer = weekly('x')", kept("weekly", body, READ, parameters=CITY))
