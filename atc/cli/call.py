@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from atc._host.trust import TrustStore
 from atc.cli import options
 from atc.cli.console import guarded, out
 from atc.cli.run import Shown, finish
@@ -21,8 +20,8 @@ from atc.errors import UsageError
 from atc.schemas.protocol import Protocol, parameters_of
 from atc.schemas.validate import resolve, types_of
 from atc.settings import Settings
-from atc.tools.kept_files import SUFFIX, KeptFile, read_kept
-from atc.tools.kept_folders import WORD, read_bytes
+from atc.tools.kept_files import SUFFIX, KeptFile
+from atc.tools.kept_folders import WORD, read_places
 from atc.tools.tool import Toolset
 from atc.traces.stores import open_store
 
@@ -97,6 +96,7 @@ def _kept(name: str, settings: Settings) -> KeptFile:
 
     Raises:
         UsageError: there is none.
+        ToolImportError: others could have written it, or it is no file of a kept program.
     """
     path = settings.kept_dir / f"{name}{SUFFIX}"
     if not name.isidentifier() or not path.exists():
@@ -107,8 +107,7 @@ def _kept(name: str, settings: Settings) -> KeptFile:
             f"no program is kept as {name!r} in {settings.kept_dir}, and no --tools are named: `atc tools list {WORD}` "
             "lists what is kept, `atc runs keep RUN --as NAME` keeps a run"
         )
-    file = read_bytes(path)
-    return read_kept(file.content, str(path), path, edited=TrustStore().trusts(file))
+    return read_places([path], own=settings.kept_dir).files[0]
 
 
 def _tools(name: str, source: options.Source) -> Toolset:

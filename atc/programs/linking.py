@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import Any
 
 from atc.errors import UsageError
+from atc.programs.function_body import in_function
 from atc.programs.program import MAX_SOURCE, Program, parse
 from atc.schemas.names import ALL_PAGES
 from atc.schemas.protocol import parameters_of
@@ -89,7 +90,7 @@ class Linked:
     @cached_property
     def own_lines(self) -> int:
         """Return how many lines the program's own text has."""
-        return self.own.source.rstrip("\n").count("\n") + 1
+        return _own_text(self.own).count("\n") + 1
 
     def within(self, line: int) -> str:
         """Return the name of the kept program that a line of the whole text belongs to; empty for the program's own."""
@@ -126,6 +127,12 @@ def link(program: Program, tools: Mapping[str, Tool]) -> Linked | None:
     return _Linker(program, called).linked() if called else None
 
 
+def _own_text(program: Program) -> str:
+    """Return a program's text without the empty lines at its end, save the one by which a backslash ends it."""
+    text = program.source.rstrip("\n")
+    return f"{text}\n" if text.endswith("\\") else text
+
+
 class _Linker:
     """Makes the functions of the kept programs that one program calls."""
 
@@ -147,7 +154,7 @@ class _Linker:
             assert tool.kept is not None
             self._used |= {node.id for node in _parsed(tool).nodes if isinstance(node, ast.Name)}
         made = {name: self._function(tool) for name, tool in self._kept.items()}
-        lines = [self._own.source.rstrip("\n"), *self._before]
+        lines = [_own_text(self._own), *self._before]
         at = sum(text.count("\n") + 1 for text in lines)
         parts = []
         for name, (text, numbers) in made.items():
@@ -201,13 +208,13 @@ class _Linker:
                 f"the kept program {tool.name!r} has {unfit.construct} in its line {unfit.line}, which the body of a "
                 "function cannot have: keep it again without it"
             )
-        body = _body(kept.module)
+        body = in_function(_body(kept.module))
         arguments, defaults = _parameters(tool)
         ends = ast.Return(ast.Name(_ANSWER, ast.Load()))
         bare = _definition(tool.name, arguments, [*defaults, *body, ends])
-        first = self._first_lines(tool, *_scope_of(ast.unparse(bare)))
+        first = self._first_lines(tool, *_scope_of(_text_of(bare, tool)))
         made = _definition(tool.name, arguments, [*defaults, *first, *body, ends])
-        text = ast.unparse(made)
+        text = _text_of(made, tool)
         again = parse(text).body[0]
         if ast.dump(again) != ast.dump(made):
             raise NotLinked(f"the kept program {tool.name!r} cannot be made a function: keep it again, written plainly")
@@ -258,6 +265,15 @@ def _parsed(tool: Tool) -> Program:
     if (problem := program.problem) is not None:
         raise NotLinked(f"the kept program {tool.name!r} is no program: {problem.message}, in its line {problem.line}")
     return program
+
+
+def _text_of(made: ast.FunctionDef, tool: Tool) -> str:
+    try:
+        return ast.unparse(made)
+    except (ValueError, RecursionError) as error:
+        raise NotLinked(
+            f"the kept program {tool.name!r} cannot be made a function ({error}): keep it again, written plainly"
+        ) from None
 
 
 def _definition(name: str, arguments: ast.arguments, body: Sequence[ast.stmt]) -> ast.FunctionDef:

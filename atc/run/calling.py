@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
+import keyword
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,7 @@ async def call_tool(
         agent = await asyncio.to_thread(_with_own_kept, agent, name)
     tool = agent.tools[name]
     given = await asyncio.to_thread(checked_arguments, tool.protocol, arguments)  # they may be large
-    source, inputs = program_of(name, given, agent.tools)
+    source, inputs = program_of(name, given, {*agent.tools, *agent.tools.inner_tools})
     return await run_given(
         agent,
         source,
@@ -139,5 +140,5 @@ def program_of(name: str, arguments: Mapping[str, Any], tools: Collection[str]) 
         free = (each for each in itertools.chain([parameter], others) if each not in inputs)
         own = next(each for each in free if not name_problem(each, tools))
         inputs[own] = value
-        written.append(f"{parameter}={own}")
+        written.append(f"**{{{parameter!r}: {own}}}" if keyword.iskeyword(parameter) else f"{parameter}={own}")
     return f"answer = {name}({', '.join(written)})", inputs

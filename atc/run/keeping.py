@@ -26,10 +26,11 @@ from atc.errors import EnvironmentProblem, ToolImportError, UsageError
 from atc.programs.check.checker import Checker
 from atc.programs.feeds import distinct, leaves
 from atc.programs.lifting import MAX_LITERALS, with_variables
-from atc.programs.linking import link, unfit_constructs
+from atc.programs.linking import Linked, NotLinked, link, unfit_constructs
 from atc.programs.program import Program
 from atc.programs.tool_parameters import Known, ToolParameters, name_problems, tool_parameters
 from atc.run.base import GIVEN
+from atc.run.calling import program_of
 from atc.run.replay import recording_of, replay
 from atc.schemas.infer.outline import outline_of, vocabulary
 from atc.schemas.types import EVIDENCE
@@ -440,17 +441,26 @@ def _unfit_for_check(program: Program, agent: Agent, used: Sequence[str], found:
 
 
 async def _tried(agent: Agent, made: Proposal, recorded: Recording) -> list[Unfit]:
-    """Run the program on the recorded calls, with the run's own values, and return what went otherwise."""
+    """Call the tool that would be kept on the recorded calls, with the run's own values; return what went otherwise."""
     sandbox = agent._resources.sandbox()
-    linked = await asyncio.to_thread(link, Program(made.program), agent.tools)
-    replayed = await replay(
-        recorded,
-        sandbox=sandbox,
-        program=made.program if linked is None else linked.source,
-        hoisted=0 if linked is None else linked.hoisted,
-        inputs={each.name: each.value for each in made.parameters},
-    )
+    tools = {name: tool for name, tool in agent.tools.items() if name != made.name}
+    values = {each.name: each.value for each in made.parameters}
+    source, inputs = program_of(made.name, values, {*tools, *agent.tools.inner_tools, made.name})
+
+    def joined() -> Linked | None:
+        tool = kept_tool(_file_of(agent, made), Toolset(tools.values()))
+        return link(Program(source), {**tools, made.name: tool})
+
+    try:
+        linked = await asyncio.to_thread(joined)
+    except (NotLinked, ToolImportError) as error:
+        return [Unfit(kind="check", detail=str(error))]
+    assert linked is not None
+    replayed = await replay(recorded, sandbox=sandbox, program=linked.source, hoisted=linked.hoisted, inputs=inputs)
+    lines = [  # of a call that was not made it is the recorded one
+        each.line if each.kind == "not_made" else linked.line_in_kept(each.line) for each in replayed.differences
+    ]
     return [
-        Unfit(kind="replay", line=each.line, name=each.tool, detail=words.difference(each))
-        for each in replayed.differences
+        Unfit(kind="replay", line=line, name=each.tool, detail=words.difference(each))
+        for each, line in zip(replayed.differences, lines, strict=True)
     ]

@@ -33,7 +33,8 @@ def fitting(tools: Toolset) -> Toolset:
         tools: of any kind; the same set is returned where nothing is left out.
     """
     kept = {name: tool for name, tool in tools.items() if tool.kept is not None}
-    reasons = {name: problem for name, tool in kept.items() if (problem := misfit(tool, tools))}
+    checks = _Checks(tools)
+    reasons = {name: problem for name, tool in kept.items() if (problem := checks.misfit(tool))}
     if not reasons:
         return tools
     made = Toolset(tool for name, tool in tools.items() if name not in reasons)
@@ -49,29 +50,54 @@ def misfit(tool: Tool, tools: Collection[str] = ()) -> str:
         tool: the kept program.
         tools: the names of all tools that stand beside it.
     """
-    assert tool.kept is not None
-    where = tool.protocol.source.location or tool.name
-    for name, inner in tool.inner.items():
-        if inner.kept is not None and (problem := misfit(inner, tools)):
-            return f"{where}: it calls {name!r}, which is left out: {problem}"
-    shape = _shape(tool.kept.program)
-    inputs = tuple(each.name for each in parameters_of(tool.protocol))
-    known = {*tool.inner, *(used.name for used in tool.kept.uses), *inputs, *_KNOWN}
-    unnamed = [name for name in shape.reads if name not in known]
-    unnamed += [name for name in shape.of_classes if name in tools and name not in known]
-    if shape.problem:
-        return f"{where}: {shape.problem}"
-    if unnamed:
-        return (
-            f"{where}: its program uses {unnamed[0]!r:.80}, which its header does not name: neither `uses` nor "
-            "`parameters` has it, and it is no name that every program has"
-        )
-    digests = {used.name: used.digest for used in tool.kept.uses}
-    changed = [name for name, each in tool.inner.items() if digest_of(each.protocol) != digests.get(name)]
-    if changed and (found := _check(tool, inputs)):
-        they = "has" if len(changed) == 1 else "have"
-        return f"{where} does not fit any more, for {', '.join(changed)} {they} changed: {found}: keep the run again"
-    return ""
+    return _Checks(tools).misfit(tool)
+
+
+class _Checks:
+    """Checks kept programs, each once, however many others call it."""
+
+    def __init__(self, tools: Collection[str]) -> None:
+        self._tools = tools
+        self._found: dict[int, tuple[Tool, str]] = {}
+        self._digests: dict[int, tuple[Tool, str]] = {}
+
+    def misfit(self, tool: Tool) -> str:
+        """Return why a kept program does not fit, as :func:`misfit` does."""
+        if id(tool) not in self._found:
+            self._found[id(tool)] = (tool, self._misfit(tool))
+        return self._found[id(tool)][1]
+
+    def _digest(self, tool: Tool) -> str:
+        if id(tool) not in self._digests:
+            self._digests[id(tool)] = (tool, digest_of(tool.protocol))
+        return self._digests[id(tool)][1]
+
+    def _misfit(self, tool: Tool) -> str:
+        assert tool.kept is not None
+        where = tool.protocol.source.location or tool.name
+        for name, inner in tool.inner.items():
+            if inner.kept is not None and (problem := self.misfit(inner)):
+                return f"{where}: it calls {name!r}, which is left out: {problem}"
+        shape = _shape(tool.kept.program)
+        inputs = tuple(each.name for each in parameters_of(tool.protocol))
+        known = {*tool.inner, *(used.name for used in tool.kept.uses), *inputs, *_KNOWN}
+        unnamed = [name for name in shape.reads if name not in known]
+        unnamed += [name for name in shape.of_classes if name in self._tools and name not in known]
+        if shape.problem:
+            return f"{where}: {shape.problem}"
+        if unnamed:
+            return (
+                f"{where}: its program uses {unnamed[0]!r:.80}, which its header does not name: neither `uses` nor "
+                "`parameters` has it, and it is no name that every program has"
+            )
+        digests = {used.name: used.digest for used in tool.kept.uses}
+        changed = [name for name, each in tool.inner.items() if self._digest(each) != digests.get(name)]
+        if changed and (found := _check(tool, inputs)):
+            they = "has" if len(changed) == 1 else "have"
+            return (
+                f"{where} does not fit any more, for {', '.join(changed)} {they} changed: {found}: keep the run again"
+            )
+        return ""
 
 
 def _check(tool: Tool, inputs: tuple[str, ...]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +91,19 @@ def test_an_argument_with_a_name_that_no_input_can_have_is_given_under_another(n
     (own,) = [each for each, value in inputs.items() if value == 1]
     assert source == f"answer = f({name}={own}, other=other)"
     assert own == name if name == "_" else own == f"{name}_1"
+
+
+def test_an_argument_that_the_schema_leaves_open_may_be_a_word_of_python(tmp_path: Path) -> None:
+    described = make_tool("tag", lambda given: given, text=TEXT)
+    open_ = described.protocol.parameters | {"additionalProperties": True}
+    tag = replace(described, protocol=described.protocol.model_copy(update={"parameters": open_}))
+    agent = Agent([tag], runs_dir=tmp_path / "runs", learn=False)
+    assert agent.call("tag", {"text": "a", "class": "b"}).value == {"text": "a", "class": "b"}
+
+
+def test_a_parameter_may_have_the_name_of_a_tool_within(tmp_path: Path) -> None:
+    repeat = tools()[0]
+    inner = kept("twice", "answer = repeat(text=text, times=2)", repeat, parameters={"text": TEXT})
+    outer = kept("quoted", "answer = twice(text=repeat)", inner, parameters={"repeat": TEXT})
+    agent = Agent([outer], runs_dir=tmp_path / "runs", approve="never", learn=False)
+    assert agent.call("quoted", repeat="ab").value == "abab"

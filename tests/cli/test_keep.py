@@ -161,6 +161,16 @@ def test_where_others_could_write_the_tools_are_named_by_the_user(
     assert json.loads(called.stdout)["value"] == [2]
 
 
+def test_what_others_could_have_written_is_not_read(endpoint: Callable[..., Server], tmp_path: Path) -> None:
+    ran(endpoint, "double 4 and 5", DOUBLED)
+    atc("runs", "keep", "last", "--as", "doubles", "--yes")
+    (path,) = tmp_path.rglob("doubles.atc")
+    path.write_text("no header")
+    path.chmod(0o666)
+    refused = atc("call", "doubles", "ns=1")
+    assert (refused.exit_code, "is not trusted" in refused.output) == (2, True), refused.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -41,6 +41,15 @@ def test_the_programs_own_text_stands_first_and_unchanged() -> None:
     assert [found.within(line) for line in range(1, 5)] == [""] * 4
 
 
+@pytest.mark.parametrize("end", ["", "\n\n", " \\\n\n", "\n# a remark \\", "\n    ", "\n\f\n", ";"])
+def test_a_program_may_end_as_it_likes(end: str) -> None:
+    tool = kept("weekly", "answer = read_it(what=city)", READ, parameters=CITY)
+    assert answer_of(f"answer = weekly('x'){end}", tool) == "read x"
+    found = linked(f"answer = weekly('x'){end}", tool)
+    (at,) = [n for n, text in enumerate(found.source.split("\n"), start=1) if text.startswith("def weekly")]
+    assert (found.within(at), found.within(at - 1)) == ("weekly", "")
+
+
 def test_a_line_of_a_kept_program_is_found_again() -> None:
     body = '"""Doc."""\n\nfirst = read_it(what=city)\n# a remark\nanswer = (first,\n          read_it(what=city))\n'
     found = linked("answer = weekly('x')", kept("weekly", body, READ, parameters=CITY))
@@ -79,6 +88,20 @@ BODIES = {
     "a walrus": ("if (n := len(city)) > 0:\n    answer = [m := n, m]", [1, 1]),
     "a sentence": ("answer = 1\nsay = f'It is {answer}.'", 1),
     "a loop with else": ("for n in range(3):\n    pass\nelse:\n    answer = n", 2),
+    "a class that names a field after a parameter": (
+        "import dataclasses\n@dataclasses.dataclass\nclass P:\n    city: str = city\n    n: int = 2\n    m: int = n\n"
+        "answer = [P().city, P().m]",
+        ["x", 2],
+    ),
+    "a class that names a field after a built-in": ("class P:\n    len = len('abc')\nanswer = P.len", 3),
+    "a class with a loop": (
+        "class P:\n    for n in range(3):\n        last = n\n    xs = [y := 4, y]\nanswer = [P.last, P.xs]",
+        [2, [4, 4]],
+    ),
+    "a text with a backslash in its parts": (
+        "n = 1234\nanswer = f\"{{{f'{n:,}'.replace(',', '\u00a0')!s:>{n - 1227}}}}\"",
+        "{  1\u00a0234}",
+    ),
     "a text of lines": ('answer = """a\n  b\n\'c\'"""', "a\n  b\n'c'"),
 }  # fmt: skip
 

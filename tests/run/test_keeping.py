@@ -260,6 +260,16 @@ def test_a_program_that_cannot_be_a_tool_is_refused(world: World, task: str, pro
     assert not the_file("people").exists()
 
 
+def test_a_program_that_does_otherwise_as_a_tool_is_refused(world: World) -> None:
+    hints = "import typing\nclass A: pass\ndef f(x: 'A'): return x\nfound = typing.get_type_hints(f)\n"
+    with world.agent(f"{hints}answer = find_city(city='Oslo')") as agent:
+        run = agent.run("people")
+        assert run.status == "answered", run.fault
+        with pytest.raises(UsageError, match=r'line 4: .* ends without an answer: "NameError'):
+            agent.keep(run.run_id, "people", confirm=True)
+    assert not the_file("people").exists()
+
+
 def test_a_program_that_does_otherwise_on_the_recorded_calls_is_refused(world: World) -> None:
     with world.agent(SUM) as agent:
         run = agent.run(TASK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 from atc import Agent, Toolset
 from atc.catalogue.catalogue import Catalogue
 from atc.errors import UsageError
+from atc.run import kept_checks
 from atc.run.kept_checks import fitting, misfit
-from atc.schemas.protocol import SourceKey
+from atc.schemas.protocol import Parameter, Protocol, SourceKey, parameters_of
 from atc.tools.kept import KIND, UsedTool
 from atc.tools.kept_files import KeptFile
 from atc.tools.kept_tools import kept_tool, with_kept
@@ -160,3 +162,22 @@ def test_a_call_of_a_kept_file_runs_in_the_jail() -> None:
     made, _ = with_kept(tools(), [WARM])
     result = Agent(made.only("is_warm"), approve="never").call("is_warm", city="Rome")
     assert (result.value, [call.tool for call in result.calls]) == (True, ["temperature"])
+
+
+def test_many_that_call_each_other_are_checked_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = [[f"{level}{number}" for number in range(8)] for level in "abc"]
+    files = [kept_file(name, "answer = temperature(city)\n", ["temperature"]) for name in levels[0]]
+    for below, level in itertools.pairwise(levels):
+        program = f"answer = [{', '.join(f'{name}(city)' for name in below)}]\n"
+        files += [kept_file(name, program, kept=below) for name in level]
+    made, left = with_kept(tools(), files)
+    assert not left
+    checked = []
+
+    def inputs_of(protocol: Protocol) -> tuple[Parameter, ...]:
+        checked.append(protocol.name)
+        return parameters_of(protocol)
+
+    monkeypatch.setattr(kept_checks, "parameters_of", inputs_of)
+    assert fitting(made) is made
+    assert sorted(checked) == sorted(file.name for file in files)
