@@ -13,7 +13,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from atc._records.keeping import Used
 from atc._records.records import Origin
@@ -119,22 +119,49 @@ def with_variables(
         if each.statement is not None and each.variable == name:
             edits.append(_without(program, each.statement))
         else:
-            edits.append(Edit(start_of(each.node), end_of(each.node), name))
+            edits.append(_named(program, each.node, name))
     for node in program.nodes if renamed else ():
         if isinstance(node, ast.Name) and renamed is not None and node.id in renamed:
-            edits.append(Edit(start_of(node), end_of(node), renamed[node.id]))
+            edits.append(_named(program, node, renamed[node.id]))
     made, done = apply(program, [Rewrite("lifted", "", (edit,)) for edit in edits])
     return made if len(done) == len(edits) else None
 
 
+def _named(program: Program, node: ast.expr, name: str) -> Edit:
+    """Put a name in the place of an expression, apart from a word beside it: ``if"a"in x`` is Python."""
+    start, end = start_of(node), end_of(node)
+    before = program.lines[start[0] - 1].encode()[: start[1]].decode()[-1:]
+    after = program.lines[end[0] - 1].encode()[end[1] :].decode()[:1]
+    return Edit(start, end, f"{' ' * _in_word(before)}{name}{' ' * _in_word(after)}")
+
+
+def _in_word(letter: str) -> bool:
+    return bool(letter) and f"_{letter}".isidentifier()
+
+
 def bound_names(program: Program) -> set[str]:
     """Return every name that a program gives something, at any place."""
+    return bound_elsewhere(program) | {node.id for node in program.nodes if _is_bound(node)}
+
+
+def _is_bound(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+
+
+def bound_elsewhere(program: Program) -> set[str]:
+    """Return the names that a program gives something by other means than a variable: as a parameter or a function, of
+    an import or a pattern, in a class. Whoever renames the variables of such a name changes what they mean."""
     found: set[str] = set()
     for node in program.nodes:
         match node:
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+            case ast.arg(arg=name):
                 found.add(name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            case ast.Global(names=names) | ast.Nonlocal(names=names):
+                found.update(names)
+            case ast.ClassDef(name=name):
+                found.add(name)
+                found.update(each.id for each in ast.walk(node) if _is_bound(each))
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 found.add(name)
             case ast.alias(name=name, asname=asname):
                 found.add(asname or name.partition(".")[0])

@@ -16,7 +16,16 @@ from typing import Any
 
 from atc._records.keeping import Constant, ConstantFrom, JsonSchema, Lifted, LiftedFrom, Used
 from atc._records.recording import RecordedCall
-from atc.programs.lifting import MAX_LITERALS, SLICED, Written, bound_names, inputs_used, plural, written_out
+from atc.programs.lifting import (
+    MAX_LITERALS,
+    SLICED,
+    Written,
+    bound_elsewhere,
+    bound_names,
+    inputs_used,
+    plural,
+    written_out,
+)
 from atc.programs.program import Program
 from atc.programs.words import has_word
 from atc.sandboxes.inputs import name_problem
@@ -134,12 +143,19 @@ def tool_parameters(
         if each.input and name != each.input:
             renamed[each.input] = name
     stays = [_constant(each, known) for each in groups if each.source is None and _is_shown(each)]
+    stays += _returned_beside(program, known, written, {each.name for each in (*inputs, *groups)})
     return ToolParameters(
         tuple(made), tuple(stays), tuple(places), renamed, tuple(unknown), len(written) > MAX_LITERALS
     )
 
 
-def name_problems(names: Sequence[str], program: Program, known: Known, places: Collection[Written]) -> dict[str, str]:
+def name_problems(
+    names: Sequence[str],
+    program: Program,
+    known: Known,
+    places: Collection[Written],
+    renamed: Mapping[str, str] | None = None,
+) -> dict[str, str]:
     """Return why parameters cannot have their names, by name.
 
     Args:
@@ -147,15 +163,20 @@ def name_problems(names: Sequence[str], program: Program, known: Known, places: 
         program: whose parameters they are.
         known: of its run.
         places: of the program's values that became parameters.
+        renamed: new names of inputs, by those that the program has for them.
     """
     counted = Counter(names)
     found = {name: "two parameters have it" for name in names if counted[name] > 1}
     own = {place.variable for place in places if place.statement is not None}
-    taken = bound_names(program) - own
+    taken, inputs = bound_names(program) - own, {*known.inputs} - {*(renamed or {}).values()}
+    elsewhere = bound_elsewhere(program) if renamed else set()
+    for before, name in (renamed or {}).items():
+        if before in elsewhere:  # which of them the program means is told by Python's scopes
+            found[name] = f"the program has a variable {before!r} of its own beside what it was given: keep that name"
     for name in names:
         if problem := name_problem(name, known.protocols):
             found[name] = problem
-        elif name in taken and name not in known.inputs:
+        elif name in taken and name not in inputs:
             found[name] = f"the program has a variable {name!r} of its own"
     return found
 
@@ -443,6 +464,27 @@ def _constant(group: _Group, known: Known) -> Constant:
         lines=group.lines,
         uses=group.uses,
     )
+
+
+def _returned_beside(
+    program: Program, known: Known, written: Iterable[Written], taken: Container[str]
+) -> Iterable[Constant]:
+    """Yield what calls had returned and the program has in a place that no parameter can take: as a key, in a text that
+    is put together, in a pattern, as bytes. The user is to see it all the same."""
+    looked_at = {node for place in written for node in ast.walk(place.node)} if known.returned else set()
+    found: dict[str, list[int]] = {}
+    for node in program.nodes if known.returned else ():
+        if not isinstance(node, ast.Constant) or node in looked_at:
+            continue
+        text = node.value.decode("utf-8", "replace") if isinstance(node.value, bytes) else node.value
+        if not isinstance(text, str) or text not in known.returned or text in known.keys:
+            continue
+        if not (known.task and _in_task(text, known.task)):
+            found.setdefault(text, []).append(node.lineno)
+    for number, (text, lines) in enumerate(found.items(), start=1):
+        name = next(each for at in range(number, number + MAX_LITERALS) if (each := f"returned_{at}") not in taken)
+        where = tuple(dict.fromkeys(lines))
+        yield Constant(name=name, value=text, source="response", returned_by=known.returned[text], lines=where)
 
 
 def _names_one_thing(use: Used) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import dataclasses
+import json
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -238,8 +239,8 @@ def _constants_in(source: str) -> set[str]:
     program = Program(source)
     found = set()
     for node in program.nodes if program.tree is not None else ():
-        if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float):
-            text = str(node.value)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes | int | float):
+            text = node.value.decode("utf-8", "replace") if isinstance(node.value, bytes) else str(node.value)
             if not isinstance(node.value, bool) and distinct(text):
                 found.add(text)
     return found
@@ -277,10 +278,12 @@ def _proposed(agent: Agent, stored: StoredRun, name: str, edits: Edits) -> tuple
         raise UsageError(words.unknown_edits(found.unknown, found.lifted, found.constants))
     made = with_variables(program, found.places, found.renamed)
     used = _tools_of(program, agent)
+    returns = _returns(recorded, program)
     about = " ".join(edits.about.split())[:MAX_ABOUT]
     unfit = [
         *_unfit_names(name, agent, program, known, found),
         *_unfit_program(program, agent, recorded, redactor=_redactor(agent), about=about or run.task),
+        *_unfit_schemas(found.lifted, returns, redactor=_redactor(agent)),
     ]
     if found.too_many:
         unfit.append(
@@ -300,7 +303,7 @@ def _proposed(agent: Agent, stored: StoredRun, name: str, edits: Edits) -> tuple
         program=made.source,
         parameters=found.lifted,
         constants=found.constants,
-        returns=_returns(recorded, program),
+        returns=returns,
         effect=strongest(protocols[each].effect for each in used),
         tools=tuple(used),
         doubts=tuple(_doubts(run, stored)),
@@ -384,7 +387,8 @@ def _unfit_names(name: str, agent: Agent, program: Program, known: Known, found:
     elif problem := name_problem(name):
         yield Unfit(kind="name", name=name[:100], detail=problem)
     places = [place for place, _ in found.places]
-    for each, why in name_problems([each.name for each in found.lifted], program, known, places).items():
+    names = [each.name for each in found.lifted]
+    for each, why in name_problems(names, program, known, places, found.renamed).items():
         yield Unfit(kind="name", name=each, detail=why)
     for parameter in found.lifted:
         if wrong := _schema_problem(parameter):
@@ -417,6 +421,20 @@ def _unfit_program(
     missing = {call.tool for call in recorded.calls if not call.within} - {*agent.tools}
     for tool in sorted(missing - {_ASK_USER}):
         yield Unfit(kind="no_tool", name=tool)
+
+
+def _unfit_schemas(parameters: Sequence[Lifted], returns: JsonSchema, *, redactor: Redactor) -> Iterator[Unfit]:
+    """Yield where a credential stands in what the file says of the tool's arguments and of its answer."""
+    for each in parameters:
+        if _has_credential(each.json_schema, redactor):
+            yield Unfit(kind="credential", name=each.name, detail="schema")
+    if _has_credential(returns, redactor):
+        yield Unfit(kind="credential", name="answer", detail="schema")
+
+
+def _has_credential(schema: JsonSchema, redactor: Redactor) -> bool:
+    text = json.dumps(schema, ensure_ascii=False, default=str)
+    return redactor.text(text) != text or looks_secret(text)
 
 
 def _credentials(program: Program, redactor: Redactor) -> set[int]:

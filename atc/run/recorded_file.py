@@ -159,7 +159,9 @@ async def record(stored: StoredRun, *, ways: Sequence[str] = (), redactor: Redac
                 "with these stand-ins the program does otherwise: redact other places, or none.\n"
                 + replays.differences(others, replayed.left_out)
             )
-        made = await asyncio.to_thread(redacted, made.model_copy(update={"value": replayed.value}), (), redactor)
+        # What the run said of its answer is made of the values themselves, in other spellings, too.
+        again = made.model_copy(update={"value": replayed.value, "said": ""})
+        made = await asyncio.to_thread(redacted, again, (), redactor)
     began = "" if made.at is None else time.strftime(" of %Y-%m-%d", time.localtime(made.at))
     return made.model_copy(update={"about": replays.about(made, began)})
 

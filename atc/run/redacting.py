@@ -7,18 +7,21 @@ same recording gets the same stand-ins again.
 
 from __future__ import annotations
 
+import ast
 import base64
 import copy
 import random
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from atc._host.redaction import Redactor
 from atc._host.secret_detection import looks_secret
 from atc._records.packing import TAG
 from atc.errors import UsageError
+from atc.programs.program import Program
 
 Steps = tuple[str | int, ...]
 MIN_WITHIN = 4
@@ -119,6 +122,8 @@ def redact(data: dict[str, Any], ways: Sequence[str]) -> tuple[dict[str, Any], l
         _at(data, place[:-1])[place[-1]] = stand_in
     replaced = _Replaced(texts, numbers)
     made = data | {key: replaced.value(data[key]) for key in (*_TEXTS, *_VALUES) if key in data}
+    if "task" in data:  # a person's spelling; nothing is replayed of it
+        made["task"] = replaced.in_any_case(data["task"])
     made["calls"] = [
         call | {key: replaced.value(call[key]) for key in _OF_CALL if key in call} for call in data["calls"]
     ]
@@ -138,7 +143,17 @@ def left(data: Mapping[str, Any], before: Mapping[str, Any], ways: Sequence[str]
     pattern = _any_of(text for text in gone if len(text) >= MIN_WITHIN)  # a short one may stand there by chance
     if pattern is None:
         return []
-    return [*dict.fromkeys(place for place, text in _texts_of(data) if pattern.search(text))]
+    texts = chain(_texts_of(data), _constants_of(data))
+    return [*dict.fromkeys(place for place, text in texts if pattern.search(text))]
+
+
+def _constants_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the texts and numbers that the program has written out, however it spells them: ``48_213``."""
+    for place in ("program", "linked"):
+        program = Program(data.get(place) or "")
+        for node in program.nodes if program.tree is not None else ():
+            if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float):
+                yield place, str(node.value)
 
 
 def _any_of(texts: Iterable[str]) -> re.Pattern[str] | None:
@@ -212,6 +227,15 @@ class _Replaced:
         if isinstance(value, bool) or value is None:
             return value
         return self._numbers.get(value, value) if len(repr(abs(value))) >= MIN_WITHIN else value  # see MIN_WITHIN
+
+    def in_any_case(self, text: str) -> str:
+        """Return a text with stand-ins for what stands there in capital or small letters, too."""
+        if self._pattern is None:
+            return text
+        of_folded = {value.casefold(): made for value, made in self._within.items()}
+        text = self._text(text)
+        any_case = re.compile(self._pattern.pattern, re.IGNORECASE)
+        return any_case.sub(lambda found: of_folded.get(found[0].casefold(), "…"), text)
 
     def _text(self, text: str) -> str:
         if text in self._texts:

@@ -98,6 +98,8 @@ def unfit(each: Unfit) -> str:
     match each.kind:
         case "construct":
             return f"{at}a kept program cannot have {each.name}: it runs within the program that calls it"
+        case "credential" if each.detail == "schema":
+            return f"a credential stands in the schema of {visible(each.name)}: say it without one"
         case "credential" if each.name == "about":
             return "a credential stands in what the tool does: say it otherwise (--about, about=)"
         case "credential":

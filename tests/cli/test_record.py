@@ -86,6 +86,22 @@ def test_stand_ins_with_which_the_program_calls_otherwise_are_refused() -> None:
     assert not Path("tests").exists()
 
 
+def test_a_value_does_not_stay_in_another_spelling() -> None:
+    ran("answer = customer('Ada')['email'].upper()", "Write to ADA@Example.com")
+    made = atc("runs", "record", "last", "--name", "ada", "--redact", "calls.0.value.email")
+    assert made.exit_code == 0, made.output
+    assert "ada@example.com" not in Path("tests/test_ada.json").read_text().lower()
+
+
+@pytest.mark.parametrize("spelled", ["48_213", "0xBC55", "int('\\x34\\x38213')"])
+def test_a_value_that_the_program_spells_otherwise_is_told(spelled: str) -> None:
+    ran(f"answer = customer('Ada')['id'] == {spelled}")
+    made = atc("runs", "record", "last", "--redact", "calls.0.value.id")
+    assert made.exit_code == 2
+    assert "what --redact names still stands in program" in made.stderr
+    assert not Path("tests").exists()
+
+
 def test_a_credential_is_refused_with_the_option_that_helps() -> None:
     ran("answer = customer('Key')")
     made = atc("runs", "record", "last")

@@ -60,7 +60,8 @@ def test_the_user_sees_the_program_says_yes_and_later_programs_call_it(tmp_path:
         async with served(tmp_path, user, mode) as client:
             assert "keep" in [tool.name for tool in (await client.list_tools()).tools]
             done = await run(client, SUM, inputs={})
-            fine, told = await kept(client, done["run"], lift=["words"], about="Counts letters.")
+            given = {"words": {"description": "Tell it all."}}
+            fine, told = await kept(client, done["run"], lift=["words"], about="Counts letters.", parameters=given)
             assert fine, told
             assert told["call"] == "letters_of(words: list of string)"
             later = await run(client, "answer = letters_of(words=['lake'])")
@@ -71,6 +72,7 @@ def test_the_user_sees_the_program_says_yes_and_later_programs_call_it(tmp_path:
     (form,) = user.seen
     assert "    answer = sum(count(word=word)" in form.message
     assert "Counts letters." in form.message
+    assert '"description": "Tell it all."' in form.message, "later models read it"
     assert form.requested_schema["required"] == [APPROVE]
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["letters_of.atc"]
 

@@ -7,6 +7,7 @@ pipes. Nobody is asked twice: what cannot be shown in a form is kept at a termin
 
 from __future__ import annotations
 
+import json
 from itertools import chain
 from typing import Any
 
@@ -130,9 +131,11 @@ def words_of(proposal: Proposal, redactor: Redactor, wait_s: float) -> str:
 
     careful = [words.doubt(each) for each in proposal.doubts]
     careful += [f"{words.value(each.value)}: {words.constant(each)}" for each in proposal.to_confirm]
-    parameters = [
-        f"{each.name}, in the run {words.value(each.value)}: {words.lifted(each)}" for each in proposal.parameters
-    ]
+    parameters = []
+    for each in proposal.parameters:
+        parameters.append(f"{each.name}, in the run {words.value(each.value)}: {words.lifted(each)}")
+        # A client's model may have written it, and later programs' authors read it.
+        parameters.append(_CODE + json.dumps(each.json_schema, ensure_ascii=False, default=str))
     stays = [
         f"{words.value(each.value)}: {words.constant(each)}" for each in proposal.constants if not each.must_confirm
     ]
