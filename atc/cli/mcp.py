@@ -59,8 +59,8 @@ Direct = Annotated[
     typer.Option(
         "--direct",
         metavar="NAME",
-        help="List this tool itself beside run_program, for single calls; `auto` chooses small reads that runs called alone. "
-        "May be given several times.",
+        help="List this tool itself beside run_program, for single calls; `auto` chooses small reads that runs called "
+        "alone. May be given several times.",
     ),
 ]
 DirectTokens = Annotated[

@@ -74,7 +74,8 @@ PAGED = {
 def test_what_is_paged(case: str) -> None:
     protocol, paging = PAGED[case]
     assert paging_of(protocol) == paging
-    assert "all_pages(list_things, ...) returns" in paging_line(protocol)
+    first = f"{paging.parameter}=…, " if paging.first is None and paging.parameter in protocol.required else ""
+    assert f"all_pages(list_things, {first}...) returns" in paging_line(protocol)
 
 
 NOT_PAGED = {
