@@ -192,6 +192,25 @@ def test_the_doctor_says_what_is_missing_and_how_to_mend_it(monkeypatch: pytest.
     assert "not L: this kernel does not have it" in sandbox["found"]
 
 
+def test_the_doctor_says_that_runs_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container may have a root that cannot be written, or a user without a home folder."""
+    from atc.cli import doctor
+
+    monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "a/b"))
+    assert doctor._runs().ok
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "a").write_text("no folder")
+    told = doctor._runs()
+    assert (told.ok, f"{tmp_path / 'a'} cannot be written" in told.found, "ATC_RUNS_DIR" in told.fix) == (
+        False,
+        True,
+        True,
+    )
+    (tmp_path / "a").unlink()
+    monkeypatch.setattr("os.access", lambda *_: False)
+    assert f"{tmp_path} cannot be written" in doctor._runs().found
+
+
 def test_the_doctor_looks_at_what_the_settings_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
     from atc.cli import doctor
 

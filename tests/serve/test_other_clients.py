@@ -23,6 +23,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
+from atc.serve.mcp.gateway import Options
 from tests.support.mcp_face import LEGACY, MODERN, Book, User, connected, gateway_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,6 +68,36 @@ def test_structured_content_fits_the_declared_schemas(mode: str, tmp_path: Path)
                 found = [error.message for error in schema.iter_errors(result.structured_content)]
                 assert not found, (name, found, result.structured_content)
                 assert result.content, name
+
+    run(check)
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "search_tools": {},
+    "tool_docs": {"names": ["nothing_is_called_so"]},
+    "run_program": {"run": "20261127-000000-000000"},
+    "resume": {"run": "20261127-000000-000000"},
+    "run_task": {},
+    "keep": {"run": "20261127-000000-000000", "name": "again"},
+    "probe": {"tool": "nothing_is_called_so"},
+}
+
+
+def test_an_error_fits_the_declared_schemas_too(tmp_path: Path) -> None:
+    """The client of the TypeScript SDK validates errors, and shows nothing of one that does not fit."""
+
+    async def check() -> None:
+        options = Options(stub_tokens=0, extras=("resume", "run_task", "keep", "probe"))
+        made = gateway_of(Book().tool, runs_dir=tmp_path, options=options)
+        async with made as gateway, connected(gateway, MODERN, User()) as client:
+            declared = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+            assert set(declared) == set(REFUSED)
+            for name, arguments in REFUSED.items():
+                result = await client.call_tool(name, arguments)
+                assert (name, result.is_error) == (name, True)
+                schema = jsonschema_rs.validator_for(declared[name])
+                found = [error.message for error in schema.iter_errors(result.structured_content)]
+                assert not found, (name, found, result.structured_content)
 
     run(check)
 

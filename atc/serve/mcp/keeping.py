@@ -48,7 +48,7 @@ def keep_definition() -> types.Tool:
         name=KEEP,
         description=prompt("mcp_keep"),
         input_schema={"type": "object", "properties": given, "required": ["run", "name"]},
-        output_schema={"type": "object", "properties": told, "required": ["kept"]},
+        output_schema={"type": "object", "properties": told},
         annotations=types.ToolAnnotations(read_only_hint=False, destructive_hint=False),
     )
 

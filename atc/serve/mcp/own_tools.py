@@ -48,7 +48,7 @@ def search_tools(tools: Toolset) -> types.Tool:
         name=SEARCH,
         description=prompt("mcp_search_tools", count=f"{len(tools):,}", sources=_services(tools)),
         input_schema=object_of({"query": TEXT, "limit": COUNT | {"default": 8}}, "query"),
-        output_schema=object_of({"tools": found}, "tools"),
+        output_schema=object_of({"tools": found}),
         annotations=types.ToolAnnotations(read_only_hint=True),
     )
 
@@ -59,7 +59,7 @@ def tool_docs() -> types.Tool:
         name=DOCS,
         description=prompt("mcp_tool_docs"),
         input_schema=object_of({"names": TEXTS, "budget": COUNT | {"default": DOCS_BUDGET}}, "names"),
-        output_schema=object_of({"stubs": TEXT, "unknown": {"type": "object"}}, "stubs"),
+        output_schema=object_of({"stubs": TEXT, "unknown": {"type": "object"}}),
         annotations=types.ToolAnnotations(read_only_hint=True),
     )
 
@@ -88,13 +88,13 @@ def _tool_that_runs(name: str, description: str, properties: dict[str, Any], *re
 
 
 def _report_schema() -> dict[str, Any]:
-    """The schema of a report: what is as usual is not in it."""
+    """The schema of a report: what is as usual is not in it, and nothing is required (:func:`.requests.answer`)."""
     many = {"type": "array", "items": {"type": "object"}}
     one = {"type": "object"}
     properties = {"status": TEXT, "run": TEXT, "advice": TEXT, "value": ANY, "preview": TEXT, "links": many}
     properties |= {"said": TEXT, "remark": TEXT, "fault": one, "findings": many, "printed": TEXT, "calls": many}
     properties |= {"partial": {"type": "boolean"}, "done": TEXTS, "in_doubt": TEXTS, "plan": one}
-    return object_of(properties, "status", "run")
+    return object_of(properties)
 
 
 def object_of(properties: dict[str, Any], *required: str) -> dict[str, Any]:

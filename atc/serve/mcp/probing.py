@@ -166,7 +166,7 @@ def probe_definition() -> types.Tool:
         name=PROBE,
         description=prompt("mcp_probe", calls=BUDGET.calls_a_tool),
         input_schema={"type": "object", "properties": {"tool": text}, "required": ["tool"]},
-        output_schema={"type": "object", "properties": output, "required": ["tool", "state", "stub"]},
+        output_schema={"type": "object", "properties": output},
         annotations=types.ToolAnnotations(read_only_hint=False),
     )
 

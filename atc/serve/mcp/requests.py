@@ -102,6 +102,9 @@ def answer(
 ) -> types.CallToolResult:
     """An answer with structured content, and the same as text for clients that read no other.
 
+    A client may check errors by the output schema, too, and drops what does not fit. So no output schema of ours
+    requires a member: ``{"error": …}`` fits each.
+
     Args:
         value: a JSON object that fits the declared output schema.
         text: to be read in its place.

@@ -28,6 +28,7 @@ TRASH = ".deleted-"
 """Before the name of a run that is being deleted."""
 MAX_NOTE = 10_000
 """Bytes of a note that are read."""
+_FIX = "set another folder with ATC_RUNS_DIR, or keep no runs with ATC_KEEP_RUNS=false"
 _log = logging.getLogger(__name__)
 
 
@@ -148,13 +149,12 @@ class FileRun(StoredRun):
         Raises:
             EnvironmentProblem: it cannot be made, or is another user's.
         """
-        fix = "set another folder with ATC_RUNS_DIR, or keep no runs with ATC_KEEP_RUNS=false"
         try:
             make_private(self.folder)
             _close(self.folder.parent, only_runs=True)
             _close(self.folder, only_runs=False)
         except OSError as error:
-            raise EnvironmentProblem(f"the run cannot be kept in {self.folder}: {error.strerror}; {fix}") from None
+            raise EnvironmentProblem(f"the run cannot be kept in {self.folder}: {error.strerror}; {_FIX}") from None
 
     def why_strange(self) -> str:
         """Why others may have written it; empty where the user alone could (:mod:`atc._host.files`)."""
@@ -307,7 +307,10 @@ class FileStore(RunStore):
         return found
 
     def check(self) -> None:
-        """A folder is made, or found to be another's, when a run begins."""
+        """Make sure that its folder may be written, or the nearest above it that is there: a run makes what lacks."""
+        there = next((each for each in (self.folder, *self.folder.parents) if os.path.lexists(each)), self.folder)
+        if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+            raise EnvironmentProblem(f"runs cannot be kept in {self.folder}: {there} cannot be written", fix=_FIX)
 
     def close(self) -> None:
         """Nothing is open."""
