@@ -132,6 +132,16 @@ def test_what_cannot_be_kept_says_why(endpoint: Callable[..., Server]) -> None:
     assert "line 3: a kept program cannot have sys.exit" in error["message"]
 
 
+def test_what_cannot_be_kept_does_not_look_like_a_tool(endpoint: Callable[..., Server]) -> None:
+    ran(endpoint, "double 4 and 5", "```python\ndef size(i): return i\nanswer = [double(n=n) for n in [4, 5]]\n```")
+    refused = atc("runs", "keep", "last", "--as", "doubles", "--param", "ns=size", "--yes")
+    assert refused.exit_code == 2
+    assert "has a variable 'size' of its own: take another name, such as size_2" in " ".join(refused.output.split())
+    assert not {"reads; calls double", "parameter size"} & {*refused.output.splitlines()}
+    kept = atc("runs", "keep", "last", "--as", "doubles", "--param", "ns=n", "--yes")
+    assert (kept.exit_code, "answer = [double(n=n_2) for n_2 in n]" in kept.output) == (0, True), kept.output
+
+
 def test_a_kept_program_whose_run_is_gone_asks_for_its_tools(endpoint: Callable[..., Server]) -> None:
     ran(endpoint, "double 4 and 5", DOUBLED)
     atc("runs", "keep", "last", "--as", "doubles", "--yes")
