@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -113,7 +114,8 @@ def keep(
     if into is None:
         out.print(Text(f"call it: atc call {proposal.name} {given_by}".rstrip()))
     else:
-        out.print(Text(clean(f"trust it: atc trust {into}; then offer it: --tools {path}")))
+        words_of = " ".join(f"--tools {shlex.quote(each)}" for each in dict.fromkeys([*source.tools, str(path)]))
+        out.print(Text(clean(f"trust it: atc trust {shlex.quote(str(into))}; then offer it: {words_of}")))
 
 
 def _renamed(pairs: list[str] | tuple[str, ...]) -> dict[str, str]:
