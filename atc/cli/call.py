@@ -7,6 +7,7 @@ import difflib
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -16,12 +17,13 @@ from atc.cli import options
 from atc.cli.console import guarded, out
 from atc.cli.run import Shown, finish
 from atc.cli.view import RunView
-from atc.errors import UsageError
+from atc.errors import ToolImportError, UsageError
 from atc.schemas.protocol import Protocol, parameters_of
 from atc.schemas.validate import resolve, types_of
 from atc.settings import Settings
 from atc.tools.kept_files import SUFFIX, KeptFile
-from atc.tools.kept_folders import WORD, read_places
+from atc.tools.kept_folders import WORD, is_kept_place, read_places
+from atc.tools.kept_tools import is_kept, where_they_are
 from atc.tools.tool import Toolset
 from atc.traces.stores import open_store
 
@@ -59,8 +61,8 @@ def call(
     from atc.run.calling import call_tool
 
     settings = Settings.load()
-    source = source if source.tools else _source_of(name, settings)
-    tools = _tools(name, source)
+    source = _source_of(name, source, settings)
+    tools = _tools(name, source, settings)
     if name not in tools:
         raise UsageError(_none_named(name, tools))
     wanted = arguments_of(tools[name].protocol, arguments or (), json_arguments)
@@ -71,23 +73,44 @@ def call(
     finish(made.result, as_json=as_json, trace=False)
 
 
-def _source_of(name: str, settings: Settings) -> options.Source:
-    """Return where the tools of a kept program were in its run.
+def _source_of(name: str, source: options.Source, settings: Settings) -> options.Source:
+    """Return where tools are: as the user says, and, where that names kept programs alone, where the tools were in the
+    run of the one that is called.
 
     Raises:
         UsageError: no program of that name is kept, or its run does not say where its tools were, or others could have
             written that.
     """
-    file = _kept(name, settings)
+    if not source.tools:
+        return _source_of_run(_kept(name, settings), settings)
+    if not all(map(is_kept_place, source.tools)):
+        return source
+    read = read_places(source.tools, own=settings.kept_dir)
+    if (file := next((each for each in read.files if each.name == name), None)) is None:
+        return source
+    there = _source_of_run(file, settings)
+    openapi = [*(there.openapi or ()), *(source.openapi or ())]
+    return replace(there, tools=[*there.tools, *source.tools], openapi=openapi or None, only=None)
+
+
+def _source_of_run(file: KeptFile, settings: Settings) -> options.Source:
+    """Return where the tools of a kept program were in its run.
+
+    Raises:
+        UsageError: the run does not say it, or others could have written that.
+    """
     store = open_store(settings)
     stored = store.run(file.run) if file.run else None
+    how = where_they_are(file.uses)
     if stored is None or not stored.exists:
-        raise UsageError(f"run {file.run or 'of ' + name} is kept no more, which says where the tools are: use --tools")
+        raise UsageError(
+            f"the run {file.run or 'of ' + file.name}, which says where its tools are, is not among your runs: {how}"
+        )
     if strange := stored.why_strange():
-        raise UsageError(f"the tools that run {stored.run_id} names are not loaded, for {strange}: use --tools")
+        raise UsageError(f"the tools that run {stored.run_id} names are not loaded, for {strange}: {how}")
     source = options.Source.of_note((stored.first("run_started") or {}).get("source"))
     if not source.tools:
-        raise UsageError(f"run {stored.run_id} does not say where its tools were: name them with --tools")
+        raise UsageError(f"run {stored.run_id} does not say where its tools were: {how}")
     return source
 
 
@@ -110,15 +133,31 @@ def _kept(name: str, settings: Settings) -> KeptFile:
     return read_places([path], own=settings.kept_dir).files[0]
 
 
-def _tools(name: str, source: options.Source) -> Toolset:
+def _tools(name: str, source: options.Source, settings: Settings) -> Toolset:
     """Open the tools, and kept programs beside them where the tool is none of them."""
-    found = source.opened()
+    told = _called_by(name, [*source.tools, WORD], settings)
+    found = source.opened(told=told)
     if name in found or WORD in source.tools:
         return found
     with_kept = replace(source, tools=[*source.tools, WORD])
     if source.only:
         with_kept = replace(with_kept, only=[*source.only, name])
-    return with_kept.opened()
+    return with_kept.opened(told=told)
+
+
+def _called_by(name: str, words: Sequence[str], settings: Settings) -> set[str]:
+    """Return the names of a kept program and of those that it calls: only what is wrong with them is told."""
+    files: dict[str, KeptFile] = {}
+    with suppress(ToolImportError):  # it is raised again where they are opened
+        places = [word for word in words if is_kept_place(word)]
+        files = {file.name: file for file in read_places(places, own=settings.kept_dir).files}
+    found, left = {name}, [name]
+    while left:
+        if (file := files.get(left.pop())) is not None:
+            new = {used.name for used in file.uses if is_kept(used)} - found
+            found |= new
+            left += new
+    return found
 
 
 def _none_named(name: str, tools: Toolset) -> str:

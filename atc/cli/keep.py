@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -91,10 +92,13 @@ def keep(
     edits = Edits(_renamed(param or ()), lift or (), constant or (), about)
     with Agent(source.opened(), **given) as agent:
         proposal = asyncio.run(propose(agent, stored, name, edits))
+        if proposal.unfit:
+            if not as_json and any(each.line for each in proposal.unfit):
+                err.print(Text("not kept; the program whose lines are named below:", style="yellow"))
+                _print_program(proposal)
+            raise UsageError(words.not_kept(proposal))
         if not as_json:
             _show(proposal)
-        if proposal.unfit:
-            raise UsageError(words.not_kept(proposal))
         if dry_run:
             if as_json:
                 print_json(_record(proposal))
@@ -110,7 +114,8 @@ def keep(
     if into is None:
         out.print(Text(f"call it: atc call {proposal.name} {given_by}".rstrip()))
     else:
-        out.print(Text(clean(f"trust it: atc trust {into}; then offer it: --tools {path}")))
+        words_of = " ".join(f"--tools {shlex.quote(each)}" for each in dict.fromkeys([*source.tools, str(path)]))
+        out.print(Text(clean(f"trust it: atc trust {shlex.quote(str(into))}; then offer it: {words_of}")))
 
 
 def _renamed(pairs: list[str] | tuple[str, ...]) -> dict[str, str]:
@@ -141,12 +146,16 @@ def _show(proposal: Proposal) -> None:
         style = "yellow" if constant.must_confirm else ""
         value = words.value(constant.value)
         out.print(Text(clean(f"stays: {value} ({constant.name}): {words.constant(constant)}"), style=style))
+    _print_program(proposal)
+    for doubt in proposal.doubts:
+        out.print(Text(clean(words.doubt(doubt)), style="yellow"))
+
+
+def _print_program(proposal: Proposal) -> None:
     if out.is_terminal:
         out.print(Syntax(clean(proposal.program), "python", background_color="default", word_wrap=True))
     else:
         out.print(Text(clean(proposal.program.rstrip("\n"))))
-    for doubt in proposal.doubts:
-        out.print(Text(clean(words.doubt(doubt)), style="yellow"))
 
 
 def _may_be_kept(proposal: Proposal, *, yes: bool, confirmed: list[str] | tuple[str, ...]) -> bool:

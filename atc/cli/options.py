@@ -73,9 +73,16 @@ class Source:
     documents: str | None = None
     openapi: Sequence[str] | None = None
 
-    def opened(self, *, undeclared: bool = False) -> Toolset:
+    def opened(self, *, undeclared: bool = False, told: Container[str] | None = None) -> Toolset:
         """Open the tools, as :func:`opened`."""
-        return opened(self.tools, only=self.only, documents=self.documents, openapi=self.openapi, undeclared=undeclared)
+        return opened(
+            self.tools,
+            only=self.only,
+            documents=self.documents,
+            openapi=self.openapi,
+            undeclared=undeclared,
+            told=told,
+        )
 
     @property
     def note(self) -> str:
@@ -392,6 +399,7 @@ def opened(
     openapi: Sequence[str] | None = None,
     undeclared: bool = False,
     look: bool = False,
+    told: Container[str] | None = None,
 ) -> Toolset:
     """The tools that a command line names. Kept programs that cannot be among them are told of.
 
@@ -402,6 +410,7 @@ def opened(
         openapi: options of OpenAPI documents.
         undeclared: read also what an OpenAPI document does not declare.
         look: the tools are only looked at; see :func:`atc.tools.sources.looked_at`.
+        told: the names of kept programs that are told of; by default all.
 
     Raises:
         UsageError: as :func:`atc.tools.sources.open_tools`, :meth:`Toolset.documented` and :meth:`Toolset.select`; or
@@ -409,7 +418,7 @@ def opened(
     """
     given = _of_openapi(only, undeclared or bool(documents), openapi)
     tools = with_fitting(looked_at(sources, **given) if look else open_tools(sources, **given))
-    for each in tools.left_out:
+    for each in tools.left_out if told is None else [each for each in tools.left_out if each.name in told]:
         err.print(Text(clean(f"note: {wording.left_out(each.name, each.reason)}"), style="yellow"))
     tools = tools.documented(documents) if documents else tools
     return _selected(tools, sources, only, given) if only else tools

@@ -103,7 +103,10 @@ def inputs_used(program: Program, inputs: Iterable[str], protocols: Mapping[str,
 
 
 def with_variables(
-    program: Program, lifted: Iterable[tuple[Written, str]], renamed: Mapping[str, str] | None = None
+    program: Program,
+    lifted: Iterable[tuple[Written, str]],
+    renamed: Mapping[str, str] | None = None,
+    freed: Iterable[Edit] = (),
 ) -> Program | None:
     """Return a program with variables in the place of what it has written out; ``None`` where that cannot be done.
 
@@ -113,8 +116,9 @@ def with_variables(
         program: the program.
         lifted: what becomes a variable, each with the variable's name.
         renamed: new names of inputs, by those that the program has for them.
+        freed: gives variables other names that have those of parameters (:mod:`atc.programs.free_names`).
     """
-    edits = []
+    edits = [*freed]
     for each, name in lifted:
         if each.statement is not None and each.variable == name:
             edits.append(_without(program, each.statement))
@@ -148,13 +152,18 @@ def _is_bound(node: ast.AST) -> TypeGuard[ast.Name]:
     return isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
 
 
-def bound_elsewhere(program: Program) -> set[str]:
+def bound_elsewhere(program: Program, *, arguments: bool = True) -> set[str]:
     """Return the names that a program gives something by other means than a variable: as a parameter or a function, of
-    an import or a pattern, in a class. Whoever renames the variables of such a name changes what they mean."""
+    an import or a pattern, in a class. Whoever renames the variables of such a name changes what they mean.
+
+    Args:
+        program: it parses.
+        arguments: the parameters of its functions are among them.
+    """
     found: set[str] = set()
     for node in program.nodes:
         match node:
-            case ast.arg(arg=name):
+            case ast.arg(arg=name) if arguments:
                 found.add(name)
             case ast.Global(names=names) | ast.Nonlocal(names=names):
                 found.update(names)

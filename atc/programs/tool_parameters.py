@@ -20,7 +20,6 @@ from atc.programs.lifting import (
     MAX_LITERALS,
     SLICED,
     Written,
-    bound_elsewhere,
     bound_names,
     inputs_used,
     plural,
@@ -147,38 +146,6 @@ def tool_parameters(
     return ToolParameters(
         tuple(made), tuple(stays), tuple(places), renamed, tuple(unknown), len(written) > MAX_LITERALS
     )
-
-
-def name_problems(
-    names: Sequence[str],
-    program: Program,
-    known: Known,
-    places: Collection[Written],
-    renamed: Mapping[str, str] | None = None,
-) -> dict[str, str]:
-    """Return why parameters cannot have their names, by name.
-
-    Args:
-        names: of all parameters.
-        program: whose parameters they are.
-        known: of its run.
-        places: of the program's values that became parameters.
-        renamed: new names of inputs, by those that the program has for them.
-    """
-    counted = Counter(names)
-    found = {name: "two parameters have it" for name in names if counted[name] > 1}
-    own = {place.variable for place in places if place.statement is not None}
-    taken, inputs = bound_names(program) - own, {*known.inputs} - {*(renamed or {}).values()}
-    elsewhere = bound_elsewhere(program) if renamed else set()
-    for before, name in (renamed or {}).items():
-        if before in elsewhere:  # which of them the program means is told by Python's scopes
-            found[name] = f"the program has a variable {before!r} of its own beside what it was given: keep that name"
-    for name in names:
-        if problem := name_problem(name, known.protocols):
-            found[name] = problem
-        elif name in taken and name not in inputs:
-            found[name] = f"the program has a variable {name!r} of its own"
-    return found
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -26,10 +26,11 @@ from atc._records.records import NO_FAILURES, WARNINGS
 from atc.errors import EnvironmentProblem, ToolImportError, UsageError
 from atc.programs.check.checker import Checker
 from atc.programs.feeds import distinct, leaves
+from atc.programs.free_names import free_names, name_problems, names_in_use
 from atc.programs.lifting import MAX_LITERALS, with_variables
 from atc.programs.linking import Linked, NotLinked, link, unfit_constructs
 from atc.programs.program import Program
-from atc.programs.tool_parameters import Known, ToolParameters, name_problems, tool_parameters
+from atc.programs.tool_parameters import Known, ToolParameters, tool_parameters
 from atc.run.base import GIVEN
 from atc.run.calling import program_of
 from atc.run.replay import recording_of, replay
@@ -276,12 +277,14 @@ def _proposed(agent: Agent, stored: StoredRun, name: str, edits: Edits) -> tuple
     found = tool_parameters(program, known, lift=edits.lift, constants=edits.constants, changed=edits.parameters)
     if found.unknown:
         raise UsageError(words.unknown_edits(found.unknown, found.lifted, found.constants))
-    made = with_variables(program, found.places, found.renamed)
+    in_use = names_in_use(program, known, found)
+    freed = free_names(in_use, program, protocols, {*recorded.inputs, *(each.name for each in found.lifted)})
+    made = with_variables(program, found.places, found.renamed, freed.edits)
     used = _tools_of(program, agent)
     returns = _returns(recorded, program)
     about = " ".join(edits.about.split())[:MAX_ABOUT]
     unfit = [
-        *_unfit_names(name, agent, program, known, found),
+        *_unfit_names(name, agent, name_problems(program, known, found, freed.renamed), found),
         *_unfit_program(program, agent, recorded, redactor=_redactor(agent), about=about or run.task),
         *_unfit_schemas(found.lifted, returns, redactor=_redactor(agent)),
     ]
@@ -380,15 +383,13 @@ def _redactor(agent: Agent) -> Redactor:
     return Redactor(agent.settings.secrets)
 
 
-def _unfit_names(name: str, agent: Agent, program: Program, known: Known, found: ToolParameters) -> Iterator[Unfit]:
+def _unfit_names(name: str, agent: Agent, problems_of: Mapping[str, str], found: ToolParameters) -> Iterator[Unfit]:
     own = agent.tools.get(name)
     if own is not None and own.kept is None:
         yield Unfit(kind="name", name=name, detail="a tool has this name")
     elif problem := name_problem(name):
         yield Unfit(kind="name", name=name[:100], detail=problem)
-    places = [place for place, _ in found.places]
-    names = [each.name for each in found.lifted]
-    for each, why in name_problems(names, program, known, places, found.renamed).items():
+    for each, why in problems_of.items():
         yield Unfit(kind="name", name=each, detail=why)
     for parameter in found.lifted:
         if wrong := _schema_problem(parameter):

@@ -7,6 +7,8 @@ takes a name that means something else already; it is refused, and not renamed.
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +20,8 @@ from atc.tools.kept_files import KeptFile, name_problem
 from atc.tools.kept_folders import ReadPlaces, read_places
 from atc.tools.tool import Tool, Toolset
 
+_MOST_WORDS = 5
+"""Sources that a message names."""
 _MOST_OPEN = 50
 """Kept programs that are being made at once, each because another one calls it."""
 
@@ -213,7 +217,30 @@ def _missing(used: list[UsedTool]) -> str:
     if each.source is not None:
         of = f" ({visible(each.source.kind)[:40]}: {visible(each.source.server)[:120]})"
     others = f" and {len(used) - 1} more" if len(used) > 1 else ""
-    return f"it calls {each.name!r}{of}{others}, which is not among the tools: name their source with --tools too"
+    return f"it calls {each.name!r}{of}{others}, which is not among the tools: {where_they_are(used)}"
+
+
+def where_they_are(uses: Iterable[UsedTool]) -> str:
+    """Say what to write for tools to be there: ``say where they are: --tools pop.py``. Nothing is imported."""
+    words = dict.fromkeys(_word_of(used) for used in uses if not is_kept(used))
+    given = " ".join(f"--tools {word}" for word in [*words][:_MOST_WORDS] if word) or "--tools SOURCE"
+    return f"say where they are: {given}"
+
+
+def _word_of(used: UsedTool) -> str:
+    """The word of ``--tools`` for where a tool was; empty where its source does not say it."""
+    kind, server = (used.source.kind, used.source.server) if used.source is not None else ("", "")
+    if kind != "function":
+        return shlex.quote(server) if server and visible(server) == server and Path(server[:4_000]).is_file() else ""
+    module = visible(server.partition(":")[0])[:120]
+    if module.split(".")[:2] == ["atc", "atlas"]:
+        return "atlas"
+    for name in (module, re.sub(r"_[0-9a-f]{8}$", "", module)):  # a file of a name that was taken is loaded under such
+        path = Path(*name.split(".")).with_suffix(".py") if all(map(str.isidentifier, name.split("."))) else None
+        if path is not None and path.is_file():
+            return shlex.quote(str(path))
+    which = f"the module {module}" if module != "__main__" else "the script"
+    return f"FILE.py (the file of {which} that defines {visible(used.name)[:80]})"
 
 
 def _where(file: KeptFile) -> str:

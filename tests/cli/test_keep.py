@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -10,11 +11,14 @@ from typing import Any
 
 import pytest
 
+from atc import Agent
 from atc.calls import question
 from atc.cli.call import arguments_of
 from atc.errors import UsageError
+from atc.models.fake import FakeModel
 from atc.schemas.protocol import Protocol
 from atc.settings import Settings
+from tests.support.agent import code
 from tests.support.cli import atc, endpoints, settle
 from tests.support.fake_openai_server import Server, says
 
@@ -132,6 +136,16 @@ def test_what_cannot_be_kept_says_why(endpoint: Callable[..., Server]) -> None:
     assert "line 3: a kept program cannot have sys.exit" in error["message"]
 
 
+def test_what_cannot_be_kept_does_not_look_like_a_tool(endpoint: Callable[..., Server]) -> None:
+    ran(endpoint, "double 4 and 5", "```python\ndef size(i): return i\nanswer = [double(n=n) for n in [4, 5]]\n```")
+    refused = atc("runs", "keep", "last", "--as", "doubles", "--param", "ns=size", "--yes")
+    assert refused.exit_code == 2
+    assert "has a variable 'size' of its own: take another name, such as size_2" in " ".join(refused.output.split())
+    assert not {"reads; calls double", "parameter size"} & {*refused.output.splitlines()}
+    kept = atc("runs", "keep", "last", "--as", "doubles", "--param", "ns=n", "--yes")
+    assert (kept.exit_code, "answer = [double(n=n_2) for n_2 in n]" in kept.output) == (0, True), kept.output
+
+
 def test_a_kept_program_whose_run_is_gone_asks_for_its_tools(endpoint: Callable[..., Server]) -> None:
     ran(endpoint, "double 4 and 5", DOUBLED)
     atc("runs", "keep", "last", "--as", "doubles", "--yes")
@@ -141,6 +155,47 @@ def test_a_kept_program_whose_run_is_gone_asks_for_its_tools(endpoint: Callable[
     sys.modules.pop("tools", None)
     called = atc("call", "doubles", "ns=1", "--tools", "tools.py", "--json")
     assert json.loads(called.stdout)["value"] == [2]
+
+
+def test_a_kept_file_that_is_named_alone_finds_its_tools_where_its_run_had_them(
+    endpoint: Callable[..., Server],
+) -> None:
+    ran(endpoint, "double 4 and 5", DOUBLED)
+    kept = atc("runs", "keep", "last", "--as", "doubles", "--into", "lib", "--yes")
+    assert "then offer it: --tools tools.py --tools lib/doubles.atc" in " ".join(kept.output.split())
+    assert atc("trust", "lib", "--yes").exit_code == 0
+    for place in ("lib/doubles.atc", "lib"):
+        called = atc("call", "doubles", "ns=7", "--tools", place, "--json")
+        assert called.exit_code == 0, called.output
+        assert json.loads(called.stdout)["value"] == [14]
+    assert atc("runs", "--delete", "all").exit_code == 0
+    asked = atc("call", "doubles", "ns=7", "--tools", "lib")
+    assert (asked.exit_code, "say where they are: --tools tools.py" in " ".join(asked.output.split())) == (2, True), (
+        asked.output
+    )
+
+
+def test_where_tools_of_python_are_is_said_and_nothing_of_other_kept_programs(
+    endpoint: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pop.py").write_text("def people(city: str) -> int:\n    'People.'\n    return 3\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    people = importlib.import_module("pop").people
+
+    def local(city: str) -> int:
+        """Count people, too."""
+        return 4
+
+    for name, function in (("one", people), ("other", local)):
+        model = FakeModel([code(f"answer = {function.__name__}(city='Lyon')")])
+        with Agent([function], model=model, approve="always", sentence=False) as agent:
+            agent.keep(agent.run("people of Lyon").run_id, name)
+    asked = atc("call", "one", "city=Oslo")
+    assert (asked.exit_code, "say where they are: --tools pop.py" in " ".join(asked.output.split())) == (2, True)
+    called = atc("call", "one", "city=Oslo", "--tools", "pop.py", "--approve", "always")
+    assert (called.exit_code, "other" in called.output) == (0, False), called.output
+    missed = atc("call", "other", "city=Oslo", "--tools", "pop.py")
+    assert (missed.exit_code, "that defines local" in " ".join(missed.output.split())) == (2, True)
 
 
 def test_where_others_could_write_the_tools_are_named_by_the_user(

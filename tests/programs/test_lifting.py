@@ -9,9 +9,10 @@ import pytest
 from atc._records.recording import RecordedCall
 from atc.programs import lifting
 from atc.programs import tool_parameters as parameters
+from atc.programs.free_names import name_problems
 from atc.programs.lifting import with_variables, written_out
 from atc.programs.program import Program
-from atc.programs.tool_parameters import Known, ToolParameters, name_problems, tool_parameters
+from atc.programs.tool_parameters import Known, ToolParameters, tool_parameters
 from atc.schemas.protocol import Protocol
 
 CITY = {"type": "string", "description": "the city", "default": "Bonn"}
@@ -285,8 +286,7 @@ def test_an_input_is_renamed_wherever_the_program_reads_it() -> None:
 def test_a_parameter_has_no_name_that_means_something_else(name: str) -> None:
     made = Program("found = get_weather(city='Lyon')\nanswer = found")
     found = tool_parameters(made, known("Lyon"), changed={"city": name})
-    names = [each.name for each in found.lifted]
-    assert name in name_problems(names, made, known("Lyon"), [place for place, _ in found.places])
+    assert name in name_problems(made, known("Lyon"), found)
 
 
 def test_a_name_of_the_programs_own_is_not_proposed() -> None:

@@ -359,7 +359,6 @@ def test_a_program_of_that_name_is_replaced_only_where_it_is_said(world: World) 
         ({"constants": ["nope"]}, "no 'nope'"),
         ({"lift": ["Bern"]}, "no 'Bern'"),
         ({"parameters": {"cities": "find_city"}}, "'find_city' is not free"),
-        ({"parameters": {"cities": "each"}}, "a variable 'each' of its own"),
         ({"parameters": {"cities": {"type": "integer"}}}, "cities does not take what it was in the run"),
         ({"parameters": {"cities": {"type": "nope"}}}, "the schema of cities"),
     ],

@@ -183,7 +183,7 @@ def test_the_data_folders_own_count(module: str) -> None:
     assert list(looked_at(["kept"])) == ["is_warm"]
     assert looked_at(["kept"])["is_warm"].protocol.effect is Effect.UNKNOWN
     assert list(open_tools([module, str(own() / "is_warm.atc"), "kept"])) == ["temperature", "is_warm"]
-    with pytest.raises(ToolImportError, match="name their source with --tools too"):
+    with pytest.raises(ToolImportError, match="say where they are: --tools "):
         open_tools(["kept"])
 
 
