@@ -209,12 +209,15 @@ class ProgramStarted(TypedDict):
 
 class KeptText(TypedDict):
     """A kept program as a run called it. ``inner``: the names of the tools that it calls, by those that it writes.
-    ``sha256``: of the program, whose text a trace may mask."""
+    ``sha256``: of the program, whose text a trace may mask. ``keys``: what these tools are known by at their source
+    (:class:`atc.schemas.protocol.SourceKey`), by the names that it writes. ``file``: where it stood."""
 
     program: str
     parameters: dict[str, Any]
     inner: dict[str, str]
     sha256: str
+    keys: NotRequired[dict[str, list[str]]]
+    file: NotRequired[str]
 
 
 class LinkedText(TypedDict):

@@ -85,12 +85,17 @@ class Given(Strategy):
         self.facts = Facts()
 
     async def choose_tools(self, run: Run, stored: StoredRun | None) -> None:
-        """Offer the tools that the program names: nothing is searched."""
+        """Offer the tools that the program names: nothing is searched.
+
+        Raises:
+            NotLinked: it names a kept program that its run called before, and that is gone.
+        """
         run.task = ""  # the run is named by the program's own text, which gives none of its values
         run.text = "author"
         if stored is not None:
             run.recovery.restore(stored)
         tools = run.all_tools.only(*await asyncio.to_thread(self._understood, run))  # a program may be long
+        run.kept.refuse_gone(self._program, self._inputs)
         why = {name: Why(kind="given") for name in tools}
         run.sketch = Sketch(tools, of=len(run.all_tools), why=why).noting_services()
         run.emit("tools_chosen", chosen_event(run.sketch))

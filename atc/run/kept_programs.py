@@ -6,11 +6,13 @@ has the text of each kept program that the run called, and a run that goes on ca
 
 from __future__ import annotations
 
+import ast
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from atc._host.invisible import visible
 from atc._records.events import KeptText
 from atc.programs.program import Program
 from atc.result import Effect
@@ -101,6 +103,10 @@ class KeptPrograms:
                 "inner": {written: each.name for written, each in tool.inner.items()},
                 "sha256": _digest(tool.kept.program),
             }
+            if keys := {written: [*key] for written, each in tool.inner.items() if (key := each.protocol.source.key)}:
+                found[name]["keys"] = keys
+            if file := tool.protocol.source.location:
+                found[name]["file"] = file
         self._texts |= found
         return found
 
@@ -109,12 +115,35 @@ class KeptPrograms:
 
         A kept program that the trace has no whole text of is called as it is now, if it is the same.
         """
-        if not any(tool.kept is not None for tool in self._run.all_tools.values()):
-            return
         for _, event in stored.numbered(lambda _: None):
             if event["kind"] == "program_started":
                 for name, text in _texts(event["data"].get("kept")):
                     self._texts.setdefault(name, text)
+
+    def refuse_gone(self, program: Program, inputs: Collection[str] = ()) -> None:
+        """Refuse to go on with a program that names a kept program which the run called before, and which is gone.
+
+        The trace has its text, and yet it is not called: who takes a file away, or denies its name, takes it back.
+
+        Args:
+            program: which the run goes on with.
+            inputs: names of values in its scope.
+
+        Raises:
+            NotLinked: it does; the message names the file and says what to do.
+        """
+        there = {*self._run.all_tools, *inputs}
+        gone = {name: text for name, text in self._texts.items() if name not in there}
+        named = {node.id for node in program.nodes if isinstance(node, ast.Name)} if gone and program.tree else set()
+        if (name := next((name for name in gone if name in named), None)) is not None:
+            from atc.programs.linking import NotLinked
+
+            file = gone[name].get("file", "")
+            raise NotLinked(
+                f"the kept program {name!r}, which this run called before, is not among the tools any more"
+                + (f"; its file was '{visible(file)}'. Put the file back" if file else ". Offer it again")
+                + " and resume the run with the tools that it began with, or begin a new run"
+            )
 
     def _as_before(self, name: str, tool: Tool, depth: int = 0) -> Tool:
         """Return a tool as the run called it before, if it is a kept program; a run calls one text of each."""
@@ -133,14 +162,19 @@ class KeptPrograms:
                     "it was: begin a new run"
                 )
             text["program"] = tool.kept.program
-        inner = {written: self._inner(name, tool, each, depth) for written, each in text["inner"].items()}
+        keys = text.get("keys", {})
+        called = text["inner"].items()
+        inner = {written: self._inner(name, tool, each, keys.get(written), depth) for written, each in called}
         protocol = tool.protocol.model_copy(update={"parameters": text["parameters"]})
         made = replace(tool, protocol=protocol, kept=KeptProgram(text["program"]), inner=inner)
         self._before[name] = made
         return made
 
-    def _inner(self, name: str, tool: Tool, called: str, depth: int) -> Tool:
-        known = next((each for each in _reached(tool) if each.name == called), None) or self._run.all_tools.get(called)
+    def _inner(self, name: str, tool: Tool, called: str, key: list[str] | None, depth: int) -> Tool:
+        """Return the tool that a kept program called: the one of its source, else the one of its name."""
+        there = [*_reached(tool), *self._run.all_tools.values()]
+        of_source = (each for each in there if key is not None and each.protocol.source.key == tuple(key))
+        known = next(of_source, None) or next((each for each in there if each.name == called), None)
         if known is None:
             from atc.programs.linking import NotLinked
 
@@ -176,6 +210,12 @@ def _texts(raw: object) -> Iterator[tuple[str, KeptText]]:
             case {"program": str(program), "parameters": dict(parameters), "inner": dict(inner), "sha256": str(sha256)}:
                 if all(isinstance(called, str) for called in inner.values()) and _is_schema(parameters):
                     text: KeptText = {"program": program, "parameters": parameters, "inner": inner, "sha256": sha256}
+                    match each:
+                        case {"keys": dict(keys)}:
+                            text["keys"] = {key: [*part] for key, part in keys.items() if isinstance(part, list)}
+                    match each:
+                        case {"file": str(file)}:
+                            text["file"] = file
                     yield str(name), text
 
 

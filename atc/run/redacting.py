@@ -14,7 +14,7 @@ import random
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 
 from atc._host.redaction import Redactor
@@ -31,6 +31,8 @@ MAX_PLACES = 10_000
 """Places that a way may lead to."""
 MAX_VALUES = 1_000
 """Different values that get stand-ins: each is looked for in all texts."""
+_MOST_BRANCHED = 40
+"""Branches within each other of the form that finds them: a form of Python's cannot be nested at will."""
 _TEXTS = ("task", "program", "linked", "said")
 _VALUES = ("inputs", "value")
 _OF_CALL = ("arguments", "sent", "value", "error")
@@ -156,12 +158,35 @@ def _constants_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield place, str(node.value)
 
 
-def _any_of(texts: Iterable[str]) -> re.Pattern[str] | None:
-    """Return what finds the longest of some texts, short ones as words; ``None`` without any."""
-    longest_first = sorted(filter(None, texts), key=len, reverse=True)
-    forms = [re.escape(text) for text in longest_first]
-    forms = [form if len(form) >= MIN_WITHIN else rf"(?<!\w){form}(?!\w)" for form in forms]
-    return re.compile("|".join(forms)) if forms else None
+def _any_of(texts: Iterable[str], flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str] | None:
+    """Return what finds the longest of some texts, short ones as words; ``None`` without any.
+
+    What begins alike is looked for once, so its time grows with the text that is searched, and not with their number.
+    """
+    some = sorted({*filter(None, texts)})
+    long = _branches([text for text in some if len(text) >= MIN_WITHIN])
+    short = _branches([text for text in some if len(text) < MIN_WITHIN])
+    forms = [long] * bool(long) + [rf"(?<!\w)(?:{short})(?!\w)"] * bool(short)
+    return re.compile("|".join(forms), flags) if forms else None
+
+
+def _branches(texts: Sequence[str], depth: int = 0) -> str:
+    """Return the form of sorted texts, none empty: one branch for those that begin alike, longer ones first."""
+    if depth > _MOST_BRANCHED:
+        return "|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True))
+    made = []
+    for _, alike in groupby(texts, lambda text: text[0]):
+        group = [*alike]
+        begin = _same_begin(group[0], group[-1])
+        rest = [text[len(begin) :] for text in group if text != begin]
+        ends = "|" if len(rest) < len(group) else ""
+        made.append(re.escape(begin) + (f"(?:{_branches(rest, depth + 1)}{ends})" if rest else ""))
+    return "|".join(made)
+
+
+def _same_begin(one: str, other: str) -> str:
+    differ = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return one[: next(differ, min(len(one), len(other)))]
 
 
 def _find(value: Any, texts: dict[str, str], taken: set[str], numbers: dict[float, float]) -> None:
@@ -233,9 +258,9 @@ class _Replaced:
         if self._pattern is None:
             return text
         of_folded = {value.casefold(): made for value, made in self._within.items()}
+        any_case = _any_of(map(str.lower, self._within), re.IGNORECASE)
         text = self._text(text)
-        any_case = re.compile(self._pattern.pattern, re.IGNORECASE)
-        return any_case.sub(lambda found: of_folded.get(found[0].casefold(), "…"), text)
+        return text if any_case is None else any_case.sub(lambda found: of_folded.get(found[0].casefold(), "…"), text)
 
     def _text(self, text: str) -> str:
         if text in self._texts:

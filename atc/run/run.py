@@ -263,9 +263,11 @@ class Run:
 
         Raises:
             ToolImportError: a tool's schema is not valid.
+            NotLinked: the program that a run goes on with calls a kept program that is gone.
         """
         if stored is not None:
-            await asyncio.to_thread(self.recovery.restore, stored)  # a trace may be long
+            await asyncio.to_thread(self._refuse_gone, stored)  # a trace may be long
+            await asyncio.to_thread(self.recovery.restore, stored)
         before = await asyncio.to_thread(stored.last, "tools_chosen") if stored is not None else None
         fixed = await asyncio.to_thread(stored.first, "tools_chosen") if stored is not None else None
         if fixed is not None:
@@ -292,6 +294,10 @@ class Run:
             self.broker.repairs.key_aliases = bounded_key_aliases(self.whole_graph.learnt.key_aliases)
         self.emit("tools_chosen", chosen_event(self.sketch) | self._key_aliases())
         await self.offer(tools)
+
+    def _refuse_gone(self, stored: StoredRun) -> None:
+        for source in stored.programs()[-1:]:
+            self.kept.refuse_gone(Program(source))
 
     def _key_aliases(self) -> dict[str, Any]:
         """The run's table as the trace keeps it, so that the run makes the same calls after a resume."""

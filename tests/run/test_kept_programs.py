@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from atc.result import Effect
 from atc.run.base import Ending, Strategy
 from atc.run.kept_programs import KeptPrograms
 from atc.run.run import Run
+from atc.schemas.protocol import Source
 from atc.tools.tool import Tool
 from tests.support.kept import TEXT, kept
 from tests.support.tools import make_tool
@@ -32,6 +34,7 @@ class World:
         self.folder, self.sent, self.read = folder, list[str](), list[str]()
         self.level, self.report = LEVEL, REPORT
         self.copies = 0
+        self.send, self.gone = "send", set[str]()
 
     def tools(self) -> list[Tool]:
         def forecast(arguments: dict[str, Any]) -> Any:
@@ -51,11 +54,13 @@ class World:
             return "marked"
 
         reads = make_tool("forecast", forecast, Effect.READ, city=TEXT)
-        writes = make_tool("send", send, Effect.WRITE, text=TEXT)
+        writes = sourced(make_tool(self.send, send, Effect.WRITE, text=TEXT), "function", "shop:send", "send")
         marks = make_tool("mark", mark, Effect.READ)
         level = kept("level", self.level, reads, parameters=CITY)
         report = kept("report", self.report, level, writes, marks, parameters=CITY)
-        return [reads, writes, marks, level, report]
+        report = sourced(replace(report, inner={**report.inner, "send": writes}), "kept", "/kept/report.atc", "report")
+        report = replace(report, inner={name: each for name, each in report.inner.items() if name != "post"})
+        return [each for each in (reads, writes, marks, level, report) if each.name not in self.gone]
 
     def at_mark(self, number: int) -> Path:
         return self.folder.with_name(f"at-mark-{number}")
@@ -67,6 +72,12 @@ class World:
 
     def run(self, program: str, **given: Any) -> Result[Any]:
         return self.agent(**given).run_program(program)
+
+
+def sourced(tool: Tool, kind: str, location: str, operation: str) -> Tool:
+    """Return a tool that is known by this at its source."""
+    source = Source(kind=kind, location=location, operation=operation)
+    return replace(tool, protocol=tool.protocol.model_copy(update={"source": source}))
 
 
 @pytest.fixture
@@ -365,6 +376,40 @@ def test_a_kept_program_that_changed_and_whose_text_is_masked_refuses(world: Wor
         world.agent(approve="park").resume(waiting.run_id)
     world.level = LEVEL
     assert world.agent(approve="park").resume(waiting.run_id).status == "answered", "as it was, it is the same"
+
+
+@pytest.mark.parametrize("by_a_model", [False, True])
+def test_a_kept_program_that_is_gone_is_named_and_the_run_can_go_on_once_it_is_back(
+    world: World, by_a_model: bool
+) -> None:
+    program = "answer = report('Bergen')"
+    begin = world.agent(program, approve="park")
+    waiting = begin.run("report it") if by_a_model else begin.run_program(program)
+    world.agent(approve="park").approve(waiting.run_id)
+    world.gone = {"report"}
+    told = "'report', which this run called before, is not among the tools any more; its file was '/kept/report.atc'"
+    with pytest.raises(UsageError, match=told):
+        world.agent(approve="park").resume(waiting.run_id)
+    assert world.sent == []
+    world.gone = set()
+    assert world.agent(approve="park").resume(waiting.run_id).value == {"level": 3, "status": "sent 1"}
+
+
+def test_a_revision_without_the_kept_program_that_is_gone_runs(world: World) -> None:
+    first = world.run("x = level('Bergen')\nanswer = x['nothing']")
+    world.gone = {"level", "report"}
+    assert world.agent().run_program("answer = forecast('Bergen')['city']", run=first.run_id).value == "Bergen"
+
+
+def test_a_tool_of_a_kept_program_is_found_by_its_source_where_its_name_is_another(world: World) -> None:
+    waiting = world.run("answer = report('Bergen')", approve="park")
+    world.send = "post"
+    asked = world.agent(approve="park").resume(waiting.run_id)
+    assert [(each.tool, each.within) for each in asked.pending] == [("post", "report")], "a yes is to a name"
+    world.agent(approve="park").approve(waiting.run_id)
+    done = world.agent(approve="park").resume(waiting.run_id)
+    assert (done.status, done.value) == ("answered", {"level": 3, "status": "sent 1"})
+    assert world.sent == ["Bergen: 3"]
 
 
 # -- where values come from -------------------------------------------------------------------------------------------

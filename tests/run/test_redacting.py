@@ -249,3 +249,18 @@ def test_a_recording_that_could_not_be_read_back_is_not_written(tmp_path: Path) 
     with pytest.raises(UsageError, match="record a smaller run"):
         write_recording(recording(value=[0] * 200_001), files)
     assert not files.data.exists()
+
+
+def test_what_begins_alike_is_found_by_its_longest() -> None:
+    names = ["anna", "annabel", "annab.l", "bo", "b", "ännchen"]
+    found = made("value.*", value=names, task="annabel anna annab annab.l bob bo b ab", program="answer = 1")
+    stand_ins = dict(zip(names, found.value, strict=True))
+    words = ("annabel", "anna", "annab", "annab.l", "bob", "bo", "b", "ab")
+    expected = [stand_ins.get(word) or word.replace("anna", stand_ins["anna"]) for word in words]
+    assert found.task == " ".join(expected)
+
+
+def test_texts_that_begin_each_other_are_found_however_many() -> None:
+    names = ["a" * length for length in range(4, 400)]
+    found = made("value.*", value=names, task=f"{names[-1]}, {names[7]}", program="answer = 1")
+    assert found.task == f"{found.value[-1]}, {found.value[7]}"
