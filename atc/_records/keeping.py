@@ -153,3 +153,9 @@ class Proposal(Record):
     def needs_yes(self) -> bool:
         """Return whether it may be kept only after a yes that shows it."""
         return bool(self.doubts or self.to_confirm)
+
+    @property
+    def unsaid(self) -> tuple[str, ...]:
+        """Return the parameters that the user added and the task's words do not name: these may fix what each is."""
+        added = [each.name for each in self.parameters if each.source == "user"]
+        return tuple(name for name in added if self.of_task and f"`{name}`" not in self.about)

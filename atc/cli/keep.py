@@ -138,6 +138,8 @@ def _show(proposal: Proposal) -> None:
     said = "" if not proposal.of_task else "  (the task's words: --about says it otherwise)"
     out.print(Text(clean(words.signature(proposal)), style="bold"))
     out.print(Text(clean(f"  {proposal.about}{said}")))
+    if unsaid := words.unsaid(proposal):
+        out.print(Text(clean(f"  {unsaid}"), style="yellow"))
     out.print(Text(clean(f"  {words.effect(proposal)}")))
     for parameter in proposal.parameters:
         value = words.value(parameter.value)

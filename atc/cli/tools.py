@@ -14,6 +14,7 @@ from atc.cli import browse, find, options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
 from atc.models.base import bounded_tokens
 from atc.schemas.protocol import parameters_of
+from atc.tools.kept_tools import is_unbound, where_they_are
 from atc.tools.short_stubs import WHOLE
 from atc.tools.stub_budget import SEPARATOR, Fit, Fitter
 from atc.tools.stubs import render_stub
@@ -26,27 +27,36 @@ app.command("index")(find.index)
 app.command("browse")(browse.browse)
 Source = Annotated[str, typer.Argument(help="Where the tools are; as for `atc run --tools`.")]
 Sources = Annotated[list[str], typer.Argument(help="Where the tools are, one or several; as for `atc run --tools`.")]
+Beside = Annotated[
+    list[str] | None,
+    typer.Option("--tools", "-t", help="Where the tools are that kept programs call. May be given several times."),
+]
 Name = Annotated[str, typer.Argument(help="The tool's name.")]
 
 
 @app.command("list")
 @guarded
 def list_tools(
-    sources: Sources, only: options.Only = None, openapi: options.OpenApi = None, as_json: options.Json = False
+    sources: Sources,
+    only: options.Only = None,
+    beside: Beside = None,
+    openapi: options.OpenApi = None,
+    as_json: options.Json = False,
 ) -> None:
     """List the tools of one or several sources: name, effect, arguments, what it does."""
-    tools = options.opened(sources, only=only, openapi=openapi, look=True)
+    tools = options.opened([*(beside or ()), *sources], only=only, openapi=openapi, look=True)
     for told in options.notes_on(tools):
         err.print(Text(clean(f"note: {told}"), style="yellow"))
+    _note_unbound(tools)
     if as_json:
         print_json([_data(tool) for tool in tools.values()])
         return
     table = Table("tool", "effect", "arguments", "what it does", box=None, header_style="bold")
-    for protocol in tools.protocols:
+    for tool in tools.values():
+        protocol = tool.protocol
         arguments = ", ".join(p.name + ("" if p.required else "?") for p in parameters_of(protocol))
-        table.add_row(
-            protocol.name, options.effect_text(protocol), Text(arguments), Text(short(protocol.description, 100))
-        )
+        effect = "needs its tools (kept)" if is_unbound(tool) else options.effect_text(protocol)
+        table.add_row(protocol.name, effect, Text(arguments), Text(short(protocol.description, 100)))
     print_table(table)
 
 
@@ -67,13 +77,15 @@ def stub(
         typer.Option("--budget", min=1, help="Most tokens (characters / 3) of the stubs; the rest is cut."),
     ] = None,
     task: Annotated[str, typer.Option("--task", help="With --budget: a task, whose words say what is kept.")] = "",
+    beside: Beside = None,
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
     """Print the Python stubs of tools, exactly as a model reads them."""
-    tools = options.opened([source], openapi=openapi, look=True)
+    tools = options.opened([*(beside or ()), source], openapi=openapi, look=True)
     for name in names or ():
         _one(tools, name)
+    _note_unbound(tools.only(*dict.fromkeys(names)) if names else tools)
     if budget is not None:
         chosen = (tools.only(*dict.fromkeys(names)) if names else tools).protocols
         fitter = Fitter(chosen, ToolGraph(chosen).suppliers, task, pages=True, plain=True)
@@ -93,6 +105,15 @@ def stub(
     if budget is not None:
         for name, grade in [*shown.grades.items(), *((name, "left out") for name in shown.left_out)]:
             err.print(f"{clean(name)}: {grade}", markup=False, highlight=False)
+
+
+def _note_unbound(tools: Toolset) -> None:
+    """Say of which kept programs the effect is not known, and what to write so that it is."""
+    unbound = [tool for tool in tools.values() if is_unbound(tool)]
+    if uses := [used for tool in unbound for used in (tool.kept.uses if tool.kept is not None else ())]:
+        names = ", ".join(tool.protocol.name for tool in unbound[:5]) + (" …" if len(unbound) > 5 else "")
+        told = f"note: the effect of {names} is not known without the tools that it calls: {where_they_are(uses)}"
+        err.print(Text(clean(told), style="yellow"))
 
 
 def _data(tool: Tool) -> dict[str, Any]:

@@ -199,6 +199,11 @@ def depth_of(tool: Tool) -> int:
     return depth
 
 
+def is_unbound(tool: Tool) -> bool:
+    """Return whether a kept program stands without the tools that it calls: its effect is not known then."""
+    return tool.kept is not None and bool(tool.kept.uses) and not tool.inner
+
+
 def is_kept(used: UsedTool) -> bool:
     """Return whether a kept program calls another one by this name."""
     return used.source is not None and used.source.kind == KIND

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from atc._host.invisible import written
-from atc.result import Effect
 from atc.schemas.names import is_readable_name
 from atc.schemas.observed import is_observed
 from atc.schemas.protocol import JsonSchema, Parameter, Protocol, parameters_of
@@ -23,6 +22,7 @@ from atc.tools.paging import paging_line
 from atc.tools.stubs import (
     Stub,
     about,
+    effect_line,
     guarded,
     kept_line,
     named_there,
@@ -282,9 +282,8 @@ def short_stub(
         lines.append(_also(hidden))
     if pages and grade.notes and (paged := paging_line(protocol)):
         lines.append(paged)
-    if protocol.effect is not Effect.READ:
-        writes = protocol.effect is Effect.WRITE
-        lines.append("Changes data: call it once per item." if writes else "May have an effect.")
+    if effect := effect_line(protocol):
+        lines.append(effect)
     if keys:
         lines.append(f"{observed_returns(protocol.returns) if observed else 'Response'}: {keys}")
     elif observed:

@@ -247,10 +247,8 @@ def _docstring(
             lines.append(f"    {parameter.name}: {text}")
     if pages and (line := paging_line(protocol)):
         lines.append(f"    {line}")
-    if protocol.effect is not Effect.READ:
-        lines.append(
-            "    Changes data: call it once per item." if protocol.effect is Effect.WRITE else "    May have an effect."
-        )
+    if line := effect_line(protocol):
+        lines.append(f"    {line}")
     if errors := [s for s in protocol.statuses if not str(s.code).startswith("2") and not _is_usual(s)][:4]:
         lines.append("    Errors: " + "; ".join(one_line(f"{s.code} {s.description}".strip(), 60) for s in errors))
     if demonstrate:
@@ -297,6 +295,19 @@ def named_there(protocol: Protocol) -> str:
 def kept_line(protocol: Protocol) -> str:
     """What says that a tool is a kept program; empty for any other."""
     return "A kept program: it calls other tools." if protocol.source.kind == KIND else ""
+
+
+def effect_line(protocol: Protocol) -> str:
+    """What says that a tool does more than read, or may; empty for one that reads."""
+    match protocol.effect:
+        case Effect.READ:
+            return ""
+        case Effect.WRITE:
+            return "Changes data: call it once per item."
+        case _ if protocol.source.kind == KIND:
+            return "Its effect is that of the tools that it calls, and is not known."
+        case _:
+            return "May have an effect."
 
 
 def _names_bounds(text: str, schema: JsonSchema) -> bool:

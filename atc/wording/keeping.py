@@ -80,6 +80,12 @@ _REMARKS = {
 }
 
 
+def unsaid(proposal: Proposal) -> str:
+    """That the task's words may fix what a parameter is now; empty where they name each."""
+    named = ", ".join(f"`{name}`" for name in proposal.unsaid)
+    return f"what it does is said without {named}: if its words fix that, say it with --about" if named else ""
+
+
 def doubt(each: Doubt) -> str:
     """Why a yes is needed."""
     match each.kind:

@@ -91,6 +91,14 @@ def test_options_change_what_is_kept(endpoint: Callable[..., Server]) -> None:
     assert json.loads(atc("call", "doubles", "--json").stdout)["value"] == [8, 10]
 
 
+def test_words_that_may_fix_what_is_a_parameter_now_are_told_of(endpoint: Callable[..., Server]) -> None:
+    ran(endpoint, "double four and 5", "```python\nanswer = double(n=4) + double(n=5)\n```")
+    for more, told in (([], False), (["--lift", "4"], True), (["--lift", "4", "--about", "Doubles."], False)):
+        shown = atc("runs", "keep", "last", "--as", "doubles", "--dry-run", *more)
+        assert shown.exit_code == 0, shown.output
+        assert ("said without" in shown.output and "say it with --about" in " ".join(shown.output.split())) is told
+
+
 def test_without_a_terminal_a_yes_is_an_option(endpoint: Callable[..., Server]) -> None:
     ran(endpoint, "double 4 and 5", DOUBLED)
     shown = atc("runs", "keep", "last", "--as", "doubles", "--dry-run", "--json")
@@ -196,6 +204,22 @@ def test_where_tools_of_python_are_is_said_and_nothing_of_other_kept_programs(
     assert (called.exit_code, "other" in called.output) == (0, False), called.output
     missed = atc("call", "other", "city=Oslo", "--tools", "pop.py")
     assert (missed.exit_code, "that defines local" in " ".join(missed.output.split())) == (2, True)
+
+
+def test_the_effect_of_a_kept_program_is_not_known_without_its_tools(endpoint: Callable[..., Server]) -> None:
+    ran(endpoint, "double 4 and 5", DOUBLED)
+    atc("runs", "keep", "last", "--as", "doubles", "--yes")
+    alone = atc("tools", "list", "kept").output
+    assert ("needs its tools" in alone, "say where they are: --tools tools.py" in " ".join(alone.split())) == (
+        True,
+        True,
+    )
+    beside = atc("tools", "list", "kept", "--tools", "tools.py").output
+    assert ("read (kept)" in beside, "needs its tools" in beside) == (True, False), beside
+    stub = atc("tools", "stub", "kept", "doubles")
+    assert ("May have an effect" in stub.output, "not known without the tools" in stub.output) == (False, True)
+    stub = atc("tools", "stub", "kept", "doubles", "--tools", "tools.py")
+    assert (stub.exit_code, "effect" in stub.output) == (0, False), stub.output
 
 
 def test_where_others_could_write_the_tools_are_named_by_the_user(
