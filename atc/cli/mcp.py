@@ -221,7 +221,7 @@ def _print_footprint(gateway: Gateway, *, as_json: bool) -> None:
     lines.append(
         f"At most {found.tokens:,} tokens in a client's context; "
         f"{'the tool by itself' if one else f'the {found.behind:,} tools by themselves'}: "
-        f"{found.plain_tokens:,}, counted in the same way"
+        f"{found.plain_tokens:,}, {'its output schema' if one else 'their output schemas'} not counted"
     )
     out.print(clean("\n".join(lines)), markup=False)
     told(found.notices)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -132,7 +133,8 @@ class Given(Strategy):
         async with ProgramLoop.open(run, _OPTIONS) as loop:
             draft = self._draft(run)
             await self._announce(run, draft)
-            facts.findings = [each for each in await loop.check(draft) if each.severity == "error"]
+            found = [each for each in await loop.check(draft) if each.severity == "error"]
+            facts.findings = await asyncio.to_thread(_with_kept_files, found, run)
             if self._may_be_sent_back(run, draft):
                 facts.findings += loop.warned(draft).gating
             if facts.findings:
@@ -171,6 +173,24 @@ class Given(Strategy):
         rules = run.settings.active_rules
         program, rewrites = repair_program(self._program, RepairContext(protocols, rules, self._inputs), FRAME)
         return Draft(program, (*self._read, *(rewrite.note for rewrite in rewrites)))
+
+
+def _with_kept_files(findings: list[Finding], run: Run) -> list[Finding]:
+    """Return findings, which say of an unknown name that a program is kept by it and no kept one is offered."""
+    if any(tool.kept is not None for tool in run.all_tools.values()):
+        return findings  # they were asked for: it is left out, or a rule denies it
+    told = 'a program is kept by this name: offer it with --tools kept, or Toolset.with_kept("kept")'
+
+    def is_kept(name: str) -> bool:  # its file is not read
+        from atc.tools.kept_files import SUFFIX  # few programs name what is not there
+
+        return name.isidentifier() and os.path.isfile(run.settings.kept_dir / f"{name}{SUFFIX}")
+
+    unknown = Facts(findings).unknown
+    return [
+        each.model_copy(update={"reason": told}) if at in unknown and is_kept(unknown[at]) else each
+        for at, each in enumerate(findings)
+    ]
 
 
 def _named(program: Program, run: Run, more: Collection[str]) -> list[str]:

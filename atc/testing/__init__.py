@@ -71,10 +71,13 @@ def atc_tools(request: pytest.FixtureRequest) -> Toolset | Iterable[Callable[...
 @pytest.fixture(scope="session")
 def atc_sandbox() -> Iterator[Sandbox]:
     """Open the sandbox of the settings, once for all tests of the session."""
+    failure = ""
     try:
         sandbox = open_sandbox(Settings.load())
     except AtcError as error:
-        pytest.fail(f"no recorded run can be replayed: {error}", pytrace=False)
+        failure = f"no recorded run can be replayed: {error}"
+    if failure:
+        pytest.fail(failure, pytrace=False)
     yield sandbox
     with contextlib.suppress(AtcError):
         wait_for(sandbox.aclose())
@@ -86,14 +89,17 @@ def atc_replay(atc_sandbox: Sandbox, atc_tools: Toolset | Iterable[Callable[...,
 
     def replayed(file: str | Path, *, program: str | None = None, inputs: Mapping[str, Any] | None = None) -> Any:
         __tracebackhide__ = True
+        failure = ""  # a test fails behind the exception, which else would stand there, too
         try:
             recorded = read_recording(Path(file))
             made = wait_for(replay(recorded, sandbox=atc_sandbox, program=program, inputs=inputs))
             drifted = _drift(recorded, atc_tools)
         except SandboxUnavailable as error:
-            pytest.fail(f"the recorded run cannot be replayed here, for there is no sandbox: {error}", pytrace=False)
+            failure = f"the recorded run cannot be replayed here, for there is no sandbox: {error}"
         except AtcError as error:
-            pytest.fail(str(error), pytrace=False)
+            failure = str(error)
+        if failure:
+            pytest.fail(failure, pytrace=False)
         if found := (*drifted, *made.differences):
             pytest.fail(_failure(recorded, Path(file), found, made.left_out), pytrace=False)
         return made.value

@@ -74,7 +74,7 @@ def read_places(places: Iterable[str | Path], own: Path | None = None) -> ReadPl
     left: list[LeftOut] = []
     named = set()
     for place in places:
-        path = own if place == WORD else Path(place)
+        path = own if place == WORD else Path(os.path.expanduser(place))  # Path.expanduser raises without a home
         if path.is_dir():
             read, missed = _folder(path, own, trust)
             if place != WORD and not read:

@@ -431,7 +431,8 @@ class Toolset(Mapping[str, Tool]):
         """These tools and kept programs that call them: see :func:`atc.tools.kept_tools.import_kept`.
 
         Args:
-            path: a file ``NAME.atc``, or a folder of such files, that you have trusted (``atc trust``).
+            path: a file ``NAME.atc``, or a folder of such files, that you have trusted (``atc trust``); ``"kept"`` is
+                your own folder of them.
 
         Raises:
             ToolImportError: a file cannot be taken; the file, the place and what to do are named.

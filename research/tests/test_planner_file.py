@@ -24,6 +24,7 @@ def base_file(folder: Path, kind: str = "llama") -> Path:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     gguf = pytest.importorskip("gguf")
+    pytest.importorskip("accelerate")  # transformers reads GGUF with it
     from tokenizers import pre_tokenizers
 
     torch.manual_seed(0)

@@ -321,6 +321,18 @@ def test_a_strategy_that_calls_tools_one_by_one_is_told_that_programs_alone_call
     assert result.value == "'level' is a kept program: programs alone can call it"
 
 
+def test_a_program_that_is_kept_and_not_offered_is_told_without_a_look_into_its_file(tmp_path: Path) -> None:
+    (tmp_path / "people_of.atc").write_text("no kept program at all")
+    reads = make_tool("forecast", lambda _: 1, Effect.READ, city=TEXT)
+    with Agent(Toolset([reads]), keep_runs=False, learn=False, kept_dir=tmp_path) as agent:
+        asked, other = agent.run_program("answer = people_of('Oslo')"), agent.run_program("answer = places('Oslo')")
+    assert asked.fault is not None
+    assert other.fault is not None
+    told = 'a program is kept by this name: offer it with --tools kept, or Toolset.with_kept("kept")'
+    assert f"'people_of' is not defined; only the listed tools exist; {told}" in asked.fault.message
+    assert "kept" not in other.fault.message
+
+
 # -- what ran is what goes on -----------------------------------------------------------------------------------------
 
 

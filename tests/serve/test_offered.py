@@ -185,6 +185,7 @@ def test_the_check_shows_servers_that_were_never_listed_and_tells_which_cannot_b
     ran = atc("mcp", "--tools", str(tmp_path / "servers.json"), "--check")
     assert ran.exit_code == 0
     assert "1 tool behind 1 that a client sees" in ran.stdout
+    assert "its output schema not counted" in ran.stdout
     assert "def count_sheep()" in ran.stdout
     assert "bad (x) cannot be started: there is no command '/nowhere/x'" in ran.stderr
 

@@ -102,11 +102,13 @@ def test_what_is_no_recording_and_a_missing_sandbox_fail_with_the_reason(
     ran = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     ran.assert_outcomes(errors=1)
     ran.stdout.fnmatch_lines(["no recorded run can be replayed: *nonesuch*"])
+    ran.stdout.no_fnmatch_line("*During handling*")
     monkeypatch.delenv("ATC_SANDBOX")
     files.data.write_text("{}")
     ran = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     ran.assert_outcomes(failed=1)
     ran.stdout.fnmatch_lines(["*test_lamps.json is no recording: program: *"])
+    ran.stdout.no_fnmatch_line("*During handling*")
 
 
 @pytest.mark.usefixtures("_shared")

@@ -236,6 +236,15 @@ def test_a_file_of_another_folder_counts_once_it_is_trusted_as_it_is(module: str
     assert "> 16" in kept.program
 
 
+def test_a_place_in_the_home_folder(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    trust(*put(tmp_path / "repo", file_of(module)))
+    for place in ("~/repo", "~/repo/is_warm.atc"):
+        assert "is_warm" in open_tools([module]).with_kept(place)
+    with pytest.raises(ToolImportError, match="~nobody-is-here"):
+        open_tools([module]).with_kept("~nobody-is-here/x.atc")
+
+
 def test_a_new_file_in_a_trusted_folder_does_not_count(module: str, tmp_path: Path) -> None:
     trust(*put(tmp_path / "repo", file_of(module)))
     put(tmp_path / "repo", file_of(module, "other"))

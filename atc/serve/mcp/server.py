@@ -223,7 +223,7 @@ class Footprint:
         sources: of these tools, the largest first.
         offered: the server's own tools.
         instructions: how to work with them.
-        plain_tokens: of all definitions, if every tool behind were offered by itself.
+        plain_tokens: of all definitions, if every tool behind were offered by itself; without output schemas.
         notices: what else there is to know.
     """
 
