@@ -60,7 +60,7 @@ def call(
 
     settings = Settings.load()
     source = source if source.tools else _source_of(name, settings)
-    tools = _tools(name, source)
+    source, tools = _opened(name, source)
     if name not in tools:
         raise UsageError(_none_named(name, tools))
     wanted = arguments_of(tools[name].protocol, arguments or (), json_arguments)
@@ -110,15 +110,18 @@ def _kept(name: str, settings: Settings) -> KeptFile:
     return read_places([path], own=settings.kept_dir).files[0]
 
 
-def _tools(name: str, source: options.Source) -> Toolset:
-    """Open the tools, and kept programs beside them where the tool is none of them."""
+def _opened(name: str, source: options.Source) -> tuple[options.Source, Toolset]:
+    """Open the tools, and kept programs beside them where the tool is none of them; return where all of them are."""
     found = source.opened()
-    if name in found or WORD in source.tools:
-        return found
-    with_kept = replace(source, tools=[*source.tools, WORD])
+    if name in found:
+        return source, found
+    if WORD not in source.tools:
+        source = replace(source, tools=[*source.tools, WORD])
+    elif not source.only:
+        return source, found
     if source.only:
-        with_kept = replace(with_kept, only=[*source.only, name])
-    return with_kept.opened()
+        source = replace(source, only=[*source.only, name])
+    return source, source.opened()
 
 
 def _none_named(name: str, tools: Toolset) -> str:
