@@ -442,7 +442,7 @@ class Agent:
         """:meth:`run_program` for asynchronous code."""
         from atc.run.given_program import run_given  # the checker comes with it
 
-        return (await run_given(self, source, inputs=inputs, revises=run, dry_run=dry_run)).result
+        return (await run_given(self, source, inputs=inputs, by_user=True, revises=run, dry_run=dry_run)).result
 
     def call(
         self, name: str, arguments: Mapping[str, Any] | None = None, /, *, dry_run: bool = False, **named: Any
@@ -593,10 +593,11 @@ class Agent:
         given = self._given_strategy is not None
         started = await asyncio.to_thread(resumable, stored, trust_run=trust_run, strategy_given=given)
         if started.get("strategy") == GIVEN and not given:
+            from atc.run.calling import with_kept_again
             from atc.run.given_program import run_given  # the checker comes with it
 
-            dry_run = bool(started.get("dry_run"))
-            return (await run_given(self, None, revises=stored.run_id, dry_run=dry_run, listener=listener)).result
+            agent, dry_run = await with_kept_again(self, stored, trust_run=trust_run), bool(started.get("dry_run"))
+            return (await run_given(agent, None, revises=stored.run_id, dry_run=dry_run, listener=listener)).result
         strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)
         request = resumed_request(stored, started, answer, self._answer, images, reply)
         request = replace(request, seconds=seconds, turn=turn)

@@ -170,8 +170,9 @@ class LayerStarted(TypedDict):
 class ProgramWritten(TypedDict):
     """A program was written. ``attempt`` counts from 0; ``rewrites``: one note for each change. ``rules``: the ids of
     the rules that changed it (:mod:`atc._records.rules`), one for each change. ``inputs``: the values that a caller's
-    own program was given by name, bytes tagged; ``kept``: the names of those that earlier runs answered. ``saw``: the
-    untrusted tools whose answers its author had seen."""
+    own program was given by name, bytes tagged; ``kept``: the names of those that earlier runs answered. ``by_user``:
+    who began the run gave the others, not the program's author. ``saw``: the untrusted tools whose answers its author
+    had seen."""
 
     attempt: int
     program: str
@@ -179,6 +180,7 @@ class ProgramWritten(TypedDict):
     rules: NotRequired[list[str]]
     inputs: NotRequired[dict[str, Any]]
     kept: NotRequired[list[str]]
+    by_user: NotRequired[bool]
     saw: NotRequired[list[str]]
 
 

@@ -8,7 +8,7 @@ from typing import get_args
 
 from atc._records.records import DataFlow, How, Origin, OriginKind
 
-__all__ = ["UNKNOWN", "CallOrigins", "How", "Origin", "OriginKind", "Origins", "data_flow", "is_within"]
+__all__ = ["TASK", "UNKNOWN", "CallOrigins", "How", "Origin", "OriginKind", "Origins", "data_flow", "is_within"]
 
 Origins = frozenset[Origin]
 """All origins of one value."""
@@ -16,6 +16,7 @@ CallOrigins = Mapping[str, Origins]
 """The origins of a call's arguments: by name, and by the way to a part of one (``message.to``) where that is known.
 Those of a whole argument hold those of its parts."""
 UNKNOWN: Origins = frozenset({Origin(kind="unknown")})
+TASK: Origins = frozenset({Origin(kind="task")})
 
 MAX_NAMES, MAX_ORIGINS = 100, 50
 """Arguments and parts of a call, and origins of one, that a record names: whoever wrote the program sized them."""

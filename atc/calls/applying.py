@@ -70,8 +70,9 @@ class Applying:
 
     def changed_tool(self, tools: Toolset) -> KeptCall | None:
         """Return the first planned write whose tool is gone, or is another one than it was."""
+        inner = tools.inner_tools
         for call in self._writes:
-            tool = tools.get(call.key.tool)
+            tool = tools.get(call.key.tool) or inner.get(call.key.tool)
             if tool is None or digest_of(tool) != call.tool_digest:
                 return call
         return None

@@ -62,7 +62,7 @@ def call(
 
     settings = Settings.load()
     source = _source_of(name, source, settings)
-    tools = _tools(name, source, settings)
+    source, tools = _opened(name, source, settings)
     if name not in tools:
         raise UsageError(_none_named(name, tools))
     wanted = arguments_of(tools[name].protocol, arguments or (), json_arguments)
@@ -133,16 +133,19 @@ def _kept(name: str, settings: Settings) -> KeptFile:
     return read_places([path], own=settings.kept_dir).files[0]
 
 
-def _tools(name: str, source: options.Source, settings: Settings) -> Toolset:
-    """Open the tools, and kept programs beside them where the tool is none of them."""
+def _opened(name: str, source: options.Source, settings: Settings) -> tuple[options.Source, Toolset]:
+    """Open the tools, and kept programs beside them where the tool is none of them; return where all of them are."""
     told = _called_by(name, [*source.tools, WORD], settings)
     found = source.opened(told=told)
-    if name in found or WORD in source.tools:
-        return found
-    with_kept = replace(source, tools=[*source.tools, WORD])
+    if name in found:
+        return source, found
+    if WORD not in source.tools:
+        source = replace(source, tools=[*source.tools, WORD])
+    elif not source.only:
+        return source, found
     if source.only:
-        with_kept = replace(with_kept, only=[*source.only, name])
-    return with_kept.opened(told=told)
+        source = replace(source, only=[*source.only, name])
+    return source, source.opened(told=told)
 
 
 def _called_by(name: str, words: Sequence[str], settings: Settings) -> set[str]:

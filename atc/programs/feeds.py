@@ -51,7 +51,8 @@ class Feeds:
         calls: all calls of the run, in order.
         protocols: of its tools, by name.
         task: in the user's words.
-        inputs: the values of earlier stages or tasks.
+        inputs: the values of earlier stages or tasks, or of whoever began the run.
+        by_user: they are the user's own, as the words of the task are.
     """
 
     def __init__(
@@ -61,12 +62,15 @@ class Feeds:
         protocols: Mapping[str, Protocol],
         task: str,
         inputs: Mapping[str, Any],
+        *,
+        by_user: bool = False,
     ) -> None:
         self._protocols = protocols
         self.flow = program.flow(dict(protocols)) if program is not None and program.tree is not None else None
         self._answered: list[Call] = []
         self.see(calls)
         self._task = task.casefold()
+        self._by_user = by_user
         self._inputs = {text for value in inputs.values() for text, _ in leaves(value)}
         self._known: dict[str, list[tuple[Call, Path]]] = {}
         self._indexed, self._room = 0, MAX_ALL
@@ -124,7 +128,8 @@ class Feeds:
         if found:
             return _bounded([*found.values(), *self._unfed_identifiers(name, given, [*found.values()])])
         if any(text in self._inputs for text, _ in given):
-            return [Feed(argument=name, kind="input")]
+            whole = all(text in self._inputs for text, _ in given)
+            return [Feed(argument=name, kind="task" if self._by_user and whole else "input")]
         if not followed and (same := self._same(call, name, given)):
             return same
         in_task = bool(given) and all(self._is_in_task(text.casefold()) for text, _ in given)

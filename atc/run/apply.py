@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from atc._host.redaction import Redactor
-from atc._records.origins import UNKNOWN
 from atc._records.packing import unpack
 from atc._records.records import ODD_ANSWERS, DryRun, FaultCase, Invocation, PlanDifference
 from atc.calls.applying import Applying
@@ -32,8 +31,11 @@ from atc.programs.responses import invocation
 from atc.result import Call, Effect, Result
 from atc.run.approvals import decider_of
 from atc.run.base import Ending, Strategy
+from atc.run.calling import with_kept_again
 from atc.run.endings import advised, ended_by
 from atc.run.given import NAME as GIVEN
+from atc.run.given import origins_of
+from atc.run.given_program import is_by_user
 from atc.run.program_loop import ProgramLoop
 from atc.run.request import resumed_request, without_code
 from atc.run.run import Run
@@ -128,7 +130,7 @@ class PlannedRun:
     Attributes:
         started: its ``run_started``.
         program: of the plan. ``inputs``: the values that it was given. ``kept``: the names of those that
-            earlier runs answered.
+            earlier runs answered. ``by_user``: whether the user gave the others.
         found: what its dry run found, for people.
         plan: as its journal keeps it.
         until: when it is too late to apply it, in seconds since 1970.
@@ -150,6 +152,7 @@ class PlannedRun:
     applied: Decision | None = None
     began: bool = False
     done: tuple[Invocation, ...] = ()
+    by_user: bool = False
 
     @property
     def digest(self) -> str:
@@ -202,13 +205,28 @@ def planned_run(stored: StoredRun, *, looking: bool = False) -> PlannedRun:
             f"the plan of run {stored.run_id} is older than {WAITS_S / 86_400:.0f} days and is not applied: make a new "
             "dry run"
         )
-    program, inputs, kept = _program_of(stored, plan)
+    written, inputs = _program_of(stored, plan)
+    program, kept = str(written["program"]), tuple(written.get("kept") or ())
     planned = tuple(call.shown for call in plan.calls)
     before = DryRun.model_validate(_dry_run_of(stored) or {})
     found = before.model_copy(update={"planned": planned})
     done = tuple(Invocation(tool=e.tool, arguments=cut_arguments(e.arguments)) for e in writes if e.state == "done")
     until = since + WAITS_S
-    return PlannedRun(stored, started, program, inputs, kept, found, plan, until, being_applied, applied, began, done)
+    return PlannedRun(
+        stored,
+        started,
+        program,
+        inputs,
+        kept,
+        found,
+        plan,
+        until,
+        being_applied,
+        applied,
+        began,
+        done,
+        by_user=is_by_user(stored, written),
+    )
 
 
 def _dry_run_of(stored: StoredRun) -> dict[str, Any] | None:
@@ -217,8 +235,8 @@ def _dry_run_of(stored: StoredRun) -> dict[str, Any] | None:
     return next((data["dry_run"] for data in ends if isinstance(data.get("dry_run"), dict)), None)
 
 
-def _program_of(stored: StoredRun, plan: Plan) -> tuple[str, dict[str, Any], tuple[str, ...]]:
-    """Return the program of a plan, its inputs, which the trace has with credentials masked, and which are kept values.
+def _program_of(stored: StoredRun, plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the ``program_written`` of a plan's program, and its inputs, which the trace has with credentials masked.
 
     Raises:
         UsageError: the trace has others than those that ran.
@@ -232,7 +250,7 @@ def _program_of(stored: StoredRun, plan: Plan) -> tuple[str, dict[str, Any], tup
         except ValueError as error:
             raise JournalError(f"the trace of run {stored.run_id} is damaged: {error}") from None
         if digest(inputs) == plan.inputs:
-            return str(data["program"]), inputs, tuple(data.get("kept") or ())
+            return data, inputs
     raise UsageError(
         f"the program of run {stored.run_id} is not kept as it ran, for it or its inputs hold a credential: run it "
         "without a dry run"
@@ -268,6 +286,7 @@ async def apply_plan(
         EnvironmentProblem: not the isolation that was asked for.
     """
     planned = await asyncio.to_thread(planned_run, stored)  # a trace may be long
+    agent = await with_kept_again(agent, stored)
     changed = f"the plan of run {stored.run_id} is not what was shown, or was begun to be applied: look at it again"
     if seen is not None and (not seen or seen != planned.digest):
         raise PlanChanged(changed)
@@ -348,7 +367,7 @@ class Apply(Strategy):
         run.broker.journal.inputs = self._planned.inputs
         run.broker.journal.input_origins = {
             **run.broker.journal.input_origins,
-            **dict.fromkeys(self._planned.kept, UNKNOWN),
+            **origins_of(self._planned.inputs, self._planned.kept, by_user=self._planned.by_user),
         }
         run.repairer = None
         draft = Draft(Program(self._planned.program))

@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any
 from atc.calls.json_values import to_json_value
 from atc.calls.permissions import agent_permissions
 from atc.errors import UsageError
+from atc.run.given import NAME as GIVEN
 from atc.run.given_program import GivenRun, run_given
 from atc.run.kept_checks import misfit
 from atc.run.resources import catalogue_of
 from atc.sandboxes.inputs import name_problem
 from atc.schemas.protocol import Protocol, parameters_of
 from atc.schemas.validate import problems
+from atc.tools.kept_files import SUFFIX
 from atc.tools.kept_folders import WORD, read_places
 from atc.tools.kept_tools import with_kept
 from atc.traces.emitter import Listener
+from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
     from atc.agent import Agent
@@ -67,11 +70,38 @@ async def call_tool(
         source,
         author=author,
         inputs=inputs,
+        by_user=True,
         dry_run=dry_run,
         listener=listener,
         run_id=run_id,
         tools_from=tools_from,
     )
+
+
+async def with_kept_again(agent: Agent, stored: StoredRun, *, trust_run: bool = False) -> Agent:
+    """Return the same agent with the kept program of the data folder that a run called, which goes on.
+
+    Args:
+        agent: where it has the program, it is returned itself.
+        stored: the run. Where others could have written its trace, nothing that it names is read.
+        trust_run: read it even then.
+
+    Raises:
+        UsageError: the program cannot be among these tools.
+    """
+    found = await asyncio.to_thread(_own_kept_of, agent, stored, trust_run)
+    return agent if found is None else await asyncio.to_thread(_with_own_kept, agent, found)
+
+
+def _own_kept_of(agent: Agent, stored: StoredRun, trust_run: bool) -> str | None:
+    """Return the name of the kept program of the data folder that a call was of, where the agent does not have it."""
+    if (stored.first("run_started") or {}).get("strategy") != GIVEN:
+        return None
+    match (stored.first("tools_chosen") or {}).get("tools"):
+        case [str(name)] if name not in agent.tools and name.isidentifier():
+            is_there = (agent.settings.kept_dir / f"{name}{SUFFIX}").exists()
+            return name if is_there and (trust_run or not stored.why_strange()) else None
+    return None
 
 
 def _with_own_kept(agent: Agent, name: str) -> Agent:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc._records.origins import UNKNOWN
+from atc._records.origins import TASK, UNKNOWN, CallOrigins
 from atc._records.packing import pack
 from atc._records.records import ODD_ANSWERS
 from atc.calls.entry import CallEntry
@@ -70,6 +70,7 @@ class Given(Strategy):
         source: the program.
         inputs: JSON values and bytes that stand in its scope, by name.
         kept: the names of those that earlier runs answered: nobody knows where they came from.
+        by_user: who begins the run gave the others: they count as words of the task. Else the program's author did.
 
     Attributes:
         facts: of its run.
@@ -77,11 +78,19 @@ class Given(Strategy):
 
     name = NAME
 
-    def __init__(self, source: str, inputs: Mapping[str, Any] | None = None, kept: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        source: str,
+        inputs: Mapping[str, Any] | None = None,
+        kept: Collection[str] = (),
+        *,
+        by_user: bool = False,
+    ) -> None:
         source = source.replace("\r\n", "\n").replace("\r", "\n")
         self._program = Program(unfenced(source))
         self._read: list[str] = ["left out the fence around the program"] if self._program.source != source else []
         self._inputs, self._kept = dict(inputs or {}), sorted(kept)
+        self._by_user = by_user and bool(self._inputs)
         self._before: tuple[str, ...] = ()
         self.facts = Facts()
 
@@ -113,7 +122,7 @@ class Given(Strategy):
     async def solve(self, run: Run) -> Ending:
         """Check the program, run it, attribute its failure."""
         run.broker.journal.inputs = self._inputs
-        run.broker.journal.input_origins = dict.fromkeys(self._kept, UNKNOWN)
+        run.broker.journal.input_origins = origins_of(self._inputs, self._kept, by_user=self._by_user)
         run.repairer = None  # there is no model to ask, for arguments or for a sentence
         run.settings = run.settings.model_copy(update={"sentence": False})
         try:
@@ -164,7 +173,7 @@ class Given(Strategy):
         data["rewrites"] = list(draft.rewrites)
         if self._inputs:  # which may be large, and are masked here as they will be in the trace
             data["inputs"] = await asyncio.to_thread(lambda: run.broker.redactor.value(pack(self._inputs)))
-        told = {"kept": self._kept, "saw": run.wrote(draft.source)}
+        told = {"kept": self._kept, "by_user": self._by_user, "saw": run.wrote(draft.source)}
         data |= {name: each for name, each in told.items() if each}
         run.emit("program_written", data)
 
@@ -191,6 +200,17 @@ def _with_kept_files(findings: list[Finding], run: Run) -> list[Finding]:
         each.model_copy(update={"reason": told}) if at in unknown and is_kept(unknown[at]) else each
         for at, each in enumerate(findings)
     ]
+
+
+def origins_of(inputs: Collection[str], kept: Collection[str], *, by_user: bool) -> CallOrigins:
+    """Return where the inputs of a given program come from, by name; those of its author are not named.
+
+    Args:
+        inputs: their names.
+        kept: the names of those that earlier runs answered.
+        by_user: who began the run gave the others.
+    """
+    return dict.fromkeys(inputs if by_user else (), TASK) | dict.fromkeys(kept, UNKNOWN)
 
 
 def _named(program: Program, run: Run, more: Collection[str]) -> list[str]:

@@ -54,6 +54,7 @@ async def run_given(
     author: str = "",
     inputs: Mapping[str, Any] | None = None,
     kept: Collection[str] = (),
+    by_user: bool = False,
     revises: str | None = None,
     dry_run: bool = False,
     listener: Listener | None = None,
@@ -70,6 +71,7 @@ async def run_given(
         inputs: JSON values and bytes that stand in the program's scope, by name. A revision that gives none has those
             of the program before it.
         kept: the names of inputs that are no words of the author: earlier runs answered them.
+        by_user: the others are no words of the author either: who calls this gave them, and they count as the task.
         revises: id of the run that it is a revision of: what its earlier programs did comes from the journal.
         dry_run: calls with effects are planned, not made.
         listener: told of every event.
@@ -86,8 +88,10 @@ async def run_given(
         _check_source(source)
     stored: StoredRun | None = None
     if revises is not None:
-        revised, request, before, kept_before = await asyncio.to_thread(_revised, agent, revises, dry_run)
-        stored, (inputs, kept) = revised, (before, kept_before) if inputs is None else (inputs, kept)
+        revised, request, before = await asyncio.to_thread(_revised, agent, revises, dry_run)
+        stored = revised
+        if inputs is None:
+            inputs, kept, by_user = before.inputs, before.kept, before.by_user
         program = await asyncio.to_thread(_last_program, revised) if source is None else source
     elif source is not None:
         program, title = source, await asyncio.to_thread(title_of, source, agent.tools)
@@ -103,7 +107,7 @@ async def run_given(
         if listener is not None:
             listener(event)
 
-    strategy = Given(program, inputs, kept)
+    strategy = Given(program, inputs, kept, by_user=by_user)
     result = await agent._begin(
         request,
         resumed=stored,
@@ -160,9 +164,17 @@ def _check(agent: Agent, inputs: Mapping[str, Any]) -> None:
     packed(inputs, frame_bytes=limits.frame_bytes, channel_bytes=limits.channel_bytes, most=MAX_GIVEN)
 
 
-def _revised(agent: Agent, name: str, dry_run: bool) -> tuple[StoredRun, Request, dict[str, Any], list[str]]:
-    """Return a run that goes on with another program: where it is kept, its request, its last inputs and which of them
-    earlier runs answered."""
+@dataclass(frozen=True)
+class _InputsBefore:
+    """The inputs of the last program of a run, and who gave them, as :func:`run_given` takes them."""
+
+    inputs: dict[str, Any]
+    kept: list[str]
+    by_user: bool
+
+
+def _revised(agent: Agent, name: str, dry_run: bool) -> tuple[StoredRun, Request, _InputsBefore]:
+    """Return a run that goes on with another program: where it is kept, its request, and its last inputs."""
     stored = agent.store.run(name) if RUN_ID.fullmatch(name) else agent.store.find(name)
     started = stored.first("run_started") if stored.exists else None
     if started is None or not stored.has_journal:
@@ -177,4 +189,10 @@ def _revised(agent: Agent, name: str, dry_run: bool) -> tuple[StoredRun, Request
     except ValueError as error:
         raise JournalError(f"the trace of run {stored.run_id} is damaged: {error}") from None
     request = replace(agent._request(started["task"], dry_run=dry_run), parks=parked_before(started))
-    return stored, request, inputs, written.get("kept") or []
+    return stored, request, _InputsBefore(inputs, written.get("kept") or [], is_by_user(stored, written))
+
+
+def is_by_user(stored: StoredRun, written: Mapping[str, Any]) -> bool:
+    """Return whether the user gave the inputs of a program, by its ``program_written``: a trace that others may have
+    written does not say so."""
+    return written.get("by_user") is True and not stored.why_strange()

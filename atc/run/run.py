@@ -17,7 +17,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from atc._records.events import Emit, ProgramStarted
-from atc._records.origins import CallOrigins, OriginKind, Origins
+from atc._records.origins import TASK, CallOrigins, OriginKind, Origins
 from atc._records.outcome import Outcome
 from atc._records.packing import pack
 from atc._records.records import Feed, Misfit
@@ -491,12 +491,13 @@ class Run:
         """Return where the arguments of a call of the program that runs come from."""
         calls, protocols = self.calls, {name: tool.protocol for name, tool in self.broker.tools.items()}
         inputs = dict(self.inputs)
+        by_user = self.has_inputs_of_user
 
         def found() -> tuple[Feed, ...]:  # a program and the answers that it had may be long
             if self._feeds is None:
                 from atc.programs.feeds import Feeds
 
-                self._feeds = Feeds(self._program, calls, protocols, self.task, inputs)
+                self._feeds = Feeds(self._program, calls, protocols, self.task, inputs, by_user=by_user)
             self._feeds.see(calls)
             return self._feeds.of(call)
 
@@ -595,6 +596,12 @@ class Run:
         """What finds where :attr:`inputs` came from, as far as anybody can tell."""
         kept = self.broker.journal.input_origins
         return self._input_origins or (lambda: kept)
+
+    @property
+    def has_inputs_of_user(self) -> bool:
+        """Whether all values that stand in its programs' scope are the user's own."""
+        given = self.broker.journal.input_origins
+        return bool(self.inputs) and all(given.get(name) == TASK for name in self.inputs)
 
     @property
     def wants_origins(self) -> bool:

@@ -116,7 +116,8 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
     masked = run.broker.redactor.text
     warned = {each.number: tuple(map(masked, each.warnings)) for each in run.broker.planned}
     program = run.kept.as_run(Program(source))
-    feeds = Feeds(program if source else None, run.calls, protocols, run.task, run.inputs)
+    by_user = run.has_inputs_of_user
+    feeds = Feeds(program if source else None, run.calls, protocols, run.task, run.inputs, by_user=by_user)
     calls = tuple(
         PlannedCall(
             index=call.index,

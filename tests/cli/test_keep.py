@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import sys
@@ -15,9 +16,12 @@ from atc import Agent
 from atc.calls import question
 from atc.cli.call import arguments_of
 from atc.errors import UsageError
+from atc.models.base import NoModel
 from atc.models.fake import FakeModel
+from atc.run.given_program import run_given
 from atc.schemas.protocol import Protocol
 from atc.settings import Settings
+from atc.tools.sources import open_tools
 from tests.support.agent import code
 from tests.support.cli import atc, endpoints, settle
 from tests.support.fake_openai_server import Server, says
@@ -315,3 +319,79 @@ def test_a_text_of_the_command_line_is_what_the_tool_takes(pair: str, value: Any
 def test_a_text_that_the_tool_does_not_take_is_refused(pair: str) -> None:
     with pytest.raises(UsageError, match="as JSON, not"):
         arguments_of(PROTOCOL, [pair])
+
+
+def ran_booked(endpoint: Callable[..., Server]) -> None:
+    """A run that wrote is kept as ``booking``."""
+    endpoint(says("```python\nanswer = book(n=4)\n```"))
+    done = atc("run", "book 4", "--tools", "tools.py", "--approve", "always", "--json")
+    assert done.exit_code == 0, done.output
+    kept = atc("runs", "keep", "last", "--as", "booking", "--yes")
+    assert kept.exit_code == 0, kept.output
+
+
+@pytest.mark.parametrize("where", [(), ("--tools", "tools.py"), ("--tools", "kept", "--tools", "tools.py")])
+@pytest.mark.parametrize("only", [False, True])
+def test_a_call_of_a_kept_program_that_was_denied_goes_on_as_it_says(
+    endpoint: Callable[..., Server], where: tuple[str, ...], only: bool
+) -> None:
+    ran_booked(endpoint)
+    narrowed = ("--tools", "tools.py", "--only", "book") if only else ()
+    denied = atc("call", "booking", "n=5", "--approve", "never", "--json", *narrowed)
+    assert denied.exit_code == 4, denied.output
+    done = atc("resume", json.loads(denied.stdout)["run_id"], "--approve", "always", "--json", *where)
+    assert (done.exit_code, json.loads(done.stdout)["status"]) == (0, "answered"), done.output
+    assert [call["within"] for call in json.loads(done.stdout)["calls"]] == ["booking"]
+
+
+@pytest.mark.parametrize("where", [(), ("--tools", "tools.py"), ("--tools", "kept", "--tools", "tools.py")])
+def test_a_dry_run_of_a_kept_program_is_applied(
+    endpoint: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, where: tuple[str, ...]
+) -> None:
+    ran_booked(endpoint)
+    planned = atc("call", "booking", "n=5", "--dry-run", "--json")
+    assert json.loads(planned.stdout)["status"] == "planned", planned.output
+    monkeypatch.setattr(question, "has_terminal", lambda: True)
+
+    async def line(_: int = 0) -> str:
+        return "y"
+
+    monkeypatch.setattr(question, "_line", line)
+    done = atc("runs", "apply", json.loads(planned.stdout)["run_id"], *where)
+    assert done.exit_code == 0, done.output
+    assert "booked" in done.output
+    assert "n ← the task" in done.output
+
+
+def test_an_agent_goes_on_with_a_kept_program_that_it_does_not_offer(endpoint: Callable[..., Server]) -> None:
+    ran_booked(endpoint)
+    with Agent(open_tools(["tools.py"]), approve="never", model=NoModel()) as agent:
+        denied, planned = agent.call("booking", n=5), agent.call("booking", n=6, dry_run=True)
+        assert (denied.status, planned.status) == ("denied", "planned")
+        assert agent.apply(planned.run_id).status == "answered"
+    with Agent(open_tools(["tools.py"]), approve="always", model=NoModel()) as agent:
+        assert agent.resume(denied.run_id).status == "answered"
+        again = agent.call("booking", n=7)
+        assert again.status == "answered"
+
+
+def test_the_arguments_of_a_call_are_the_users_own(endpoint: Callable[..., Server]) -> None:
+    ran_booked(endpoint)
+    planned = json.loads(atc("call", "booking", "n=5", "--dry-run", "--json").stdout)
+    assert [feed["kind"] for feed in planned["dry_run"]["planned"][0]["feeds"]] == ["task"]
+    Path("rules.toml").write_text('[[rules]]\nallow = "book"\nfrom = { n = "task" }\n')
+    allowed = atc("call", "booking", "n=5", "--set", "permissions=rules.toml", "--json")
+    assert json.loads(allowed.stdout)["status"] == "answered", allowed.output
+    denied = json.loads(atc("call", "booking", "n=5", "--approve", "never", "--json").stdout)["run_id"]
+    gone_on = atc("resume", denied, "--set", "permissions=rules.toml", "--json")
+    assert json.loads(gone_on.stdout)["status"] == "answered", gone_on.output
+
+
+def test_the_arguments_of_a_clients_program_stay_its_models(endpoint: Callable[..., Server]) -> None:
+    Path("rules.toml").write_text('[[rules]]\nallow = "book"\nfrom = { n = "task" }\n')
+    tools = open_tools(["tools.py"])
+    with Agent(tools, permissions="rules.toml", model=NoModel()) as agent:
+        clients = asyncio.run(run_given(agent, "answer = book(n=n)", inputs={"n": 5}, author="a client")).result
+        assert clients.status == "denied"
+        assert agent.resume(clients.run_id).status == "denied"
+        assert agent.run_program("answer = book(n=n)", inputs={"n": 5}).status == "answered"
