@@ -120,7 +120,8 @@ def test_what_succeeded_beside_a_failure_is_not_called_again() -> None:
         ):
             first = await run(client, source)
             assert (first["status"], first["fault"]["tool"]) == ("unsolved", "check")
-            assert [each.get("status", "ok") for each in first["calls"]] == ["ok", "failed", "ok"]
+            assert sum(each.get("times", 1) for each in first["calls"]) == 3  # in any order: they are made at once
+            assert [each["tool"] for each in first["calls"] if each.get("status", "ok") != "ok"] == ["check"]
             assert (await run(client, source, run=first["run"]))["value"] == [{"n": 2}, "well", {"n": 4}]
 
     asyncio.run(main())
