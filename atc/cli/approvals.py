@@ -18,6 +18,7 @@ from atc.calls import question
 from atc.cli import options
 from atc.cli.console import DENIED as NOT_APPROVED
 from atc.cli.console import clean, guarded, out, print_json
+from atc.cli.kept_source import knows_tools
 from atc.errors import UsageError
 from atc.run.approvals import Decider, WaitingRun, decide, decider_of, waiting_run, waiting_runs
 from atc.run.request import check_rules
@@ -125,7 +126,8 @@ def approve(
     else:
         yeses = sum(decided.values())
         left = f", {still} still waiting" if (still := len(waiting.pending) - len(decided)) else ""
-        then = f"`atc resume {stored.run_id}` goes on with it"
+        where = "" if knows_tools(stored) else " --tools …"
+        then = f"`atc resume {stored.run_id}{where}` goes on with it"
         out.print(Text(f"{yeses} approved, {len(decided) - yeses} denied{left}; {then}"))
     if not deny and not all(decided.values()):
         raise typer.Exit(NOT_APPROVED)

@@ -15,7 +15,7 @@ from atc._records.keeping import Proposal
 from atc.calls import question
 from atc.cli import options
 from atc.cli.console import DENIED, clean, err, guarded, out, print_json
-from atc.cli.kept_source import kept_source
+from atc.cli.kept_source import kept_source, named_again
 from atc.errors import UsageError
 from atc.settings import Settings
 from atc.traces.stores import open_store
@@ -112,7 +112,8 @@ def keep(
     out.print(Text(clean(f"kept: {path}")))
     given_by = " ".join(f"{each.name}=…" for each in proposal.parameters)
     if into is None:
-        out.print(Text(f"call it: atc call {proposal.name} {given_by}".rstrip()))
+        where = named_again(stored, tools)
+        out.print(Text(clean(" ".join(filter(None, (f"call it: atc call {proposal.name}", given_by, where))))))
     else:
         words_of = " ".join(f"--tools {shlex.quote(each)}" for each in dict.fromkeys([*source.tools, str(path)]))
         out.print(Text(clean(f"trust it: atc trust {shlex.quote(str(into))}; then offer it: {words_of}")))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from atc._host.invisible import visible
@@ -42,6 +44,18 @@ def kept_source(
         raise UsageError(f"run {stored.run_id} does not say where its tools were: name them with --tools")
     pairs = (*(source.openapi or ()), *(options.openapi_pairs(openapi, None, auth) or ()))
     return replace(source, openapi=[*pairs]), strategy
+
+
+def named_again(stored: StoredRun, tools: Sequence[str] | None) -> str:
+    """Return the options that name these tools again, for a command about a run that does not say where its tools were;
+    empty where it does."""
+    named = () if knows_tools(stored) else tools or ()
+    return " ".join(f"--tools {shlex.quote(each)}" for each in named)
+
+
+def knows_tools(stored: StoredRun) -> bool:
+    """Return whether a run says where its tools were; one of `atc mcp`, or of a program of yours, does not."""
+    return bool(options.Source.of_note((stored.first("run_started") or {}).get("source")).tools)
 
 
 def _asked_for(stored: StoredRun, source: options.Source, strange: str) -> Strategy | None:

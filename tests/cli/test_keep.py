@@ -395,3 +395,13 @@ def test_the_arguments_of_a_clients_program_stay_its_models(endpoint: Callable[.
         assert clients.status == "denied"
         assert agent.resume(clients.run_id).status == "denied"
         assert agent.run_program("answer = book(n=n)", inputs={"n": 5}).status == "answered"
+
+
+def test_where_the_tools_are_is_named_where_a_run_does_not_say_it(endpoint: Callable[..., Server]) -> None:
+    with Agent(open_tools(["tools.py"]), model=NoModel()) as agent:
+        run_id = agent.run_program("answer = [double(n=n) for n in ns]", inputs={"ns": [4, 5]}).run_id
+        waits = Agent(agent.tools, approve="park", model=NoModel()).call("book", n=4).run_id
+    kept = atc("runs", "keep", run_id, "--as", "doubles", "--yes", "--tools", "tools.py")
+    assert "call it: atc call doubles ns=… --tools tools.py" in kept.output, kept.output
+    decided = atc("runs", "approve", waits, "--deny")
+    assert f"`atc resume {waits} --tools …` goes on with it" in " ".join(decided.output.split())
