@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.hybrid import CONDITIONS, Replies, Row, answer_in, attempt, markdown_of, read_rows, table_of
 from benchmarks.hybrid_tasks import MANY, TOOLS, Shop, many_tools, tasks
+from tests.support.docs import ROOT
 from tests.support.fake_openai_server import serving
 from tests.support.gateway import replies
 
@@ -113,3 +114,12 @@ def test_the_latest_row_of_a_try_counts(tmp_path: Path) -> None:
     assert lines[0]["code"]["prompt_tokens"] == 20
     assert set(lines[0]) - {"task"} <= set(CONDITIONS)
     assert markdown_of(read_rows(file)).splitlines()[-1] == "| all | 1 of 1 | 2 | 11 | 1 of 1 | 4 | 22 | – | – | – |"
+
+
+def test_the_page_has_the_table_of_the_published_rows() -> None:
+    page = (ROOT / "docs" / "mcp-server.md").read_text(encoding="utf-8")
+    folder = ROOT / "benchmarks" / "published" / "hybrid"
+    assert markdown_of(read_rows(folder / "named.jsonl")) in page
+    by_size = table_of(read_rows(folder / "by_size.jsonl"))[-1]["hybrid"]
+    tokens = by_size["prompt_tokens"] + by_size["completion_tokens"]
+    assert f"{tokens:,} tokens and {by_size['turns']} turns" in page
