@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc import wording
 from atc._records.origins import TASK, UNKNOWN, CallOrigins
 from atc._records.packing import pack
 from atc._records.records import ODD_ANSWERS
@@ -188,7 +189,6 @@ def _with_kept_files(findings: list[Finding], run: Run) -> list[Finding]:
     """Return findings, which say of an unknown name that a program is kept by it and no kept one is offered."""
     if any(tool.kept is not None for tool in run.all_tools.values()):
         return findings  # they were asked for: it is left out, or a rule denies it
-    told = 'a program is kept by this name: offer it with --tools kept, or Toolset.with_kept("kept")'
 
     def is_kept(name: str) -> bool:  # its file is not read
         from atc.tools.kept_files import SUFFIX  # few programs name what is not there
@@ -197,7 +197,7 @@ def _with_kept_files(findings: list[Finding], run: Run) -> list[Finding]:
 
     unknown = Facts(findings).unknown
     return [
-        each.model_copy(update={"reason": told}) if at in unknown and is_kept(unknown[at]) else each
+        each.model_copy(update={"reason": wording.not_offered()}) if at in unknown and is_kept(unknown[at]) else each
         for at, each in enumerate(findings)
     ]
 

@@ -153,6 +153,11 @@ def left_out(name: str, reason: str) -> str:
     return f"the kept program {name} is not among the tools: {reason}"
 
 
+def not_offered() -> str:
+    """Say of a name that nothing has that a program is kept by it, and how to offer it."""
+    return 'a program is kept by this name: offer it with --tools kept, or Toolset.with_kept("kept")'
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Runs that went on from a failure, in words: what an answer does without.
 
