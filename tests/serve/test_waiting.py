@@ -448,6 +448,8 @@ def fails(params: Any) -> Any:
     raise ValueError("no such method")
 
 
+WAIT_S = 1.0
+"""Seconds that a question may stay unanswered where another one is answered meanwhile."""
 TWO = "append_line(text='one')\nanswer = append_line(text='two')"
 
 
@@ -525,21 +527,32 @@ def test_a_client_that_never_comes_back_leaves_a_call_that_waits(folder: Path) -
 
 
 def test_a_write_that_is_being_made_is_not_stopped_by_a_question_that_lapses(folder: Path) -> None:
-    book, done = Book(), list[int]()
+    """The write begins before the question about the other call is put, and ends after that question has lapsed."""
+    book, done, begun, asked = Book(), list[int](), asyncio.Event(), asyncio.Event()
 
     async def slowly(given: dict[str, Any]) -> int:
-        await asyncio.sleep(3)
+        begun.set()
+        await asked.wait()
+        await asyncio.sleep(WAIT_S + 0.3)
         done.append(1)
         return 1
+
+    async def text(given: dict[str, Any]) -> str:
+        await begun.wait()
+        return "one"
 
     slow = make_tool("send_slowly", slowly, Effect.WRITE)
 
     async def answers(params: types.ElicitRequestFormParams) -> types.ElicitResult:
-        return ACCEPT if "send_slowly" in params.message else await silent(params)
+        if "send_slowly" in params.message:
+            return ACCEPT
+        asked.set()
+        return await silent(params)
 
     async def main() -> None:
-        async with served(folder, book, slow, mode=LEGACY, user=User([answers]), ask_wait_s=1.5) as client:
-            both = "answer = parallel(lambda: send_slowly(), lambda: append_line(text='one'))"
+        tools = slow, make_tool("get_text", text, returns=TEXT)
+        async with served(folder, book, *tools, mode=LEGACY, user=User([answers]), ask_wait_s=WAIT_S) as client:
+            both = "answer = parallel(lambda: send_slowly(), lambda: append_line(text=get_text()))"
             report = await run(client, both)
             assert (report["status"], report["done"]) == ("waiting", ["send_slowly()"])
             assert "in_doubt" not in report
