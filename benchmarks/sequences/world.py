@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
@@ -23,13 +23,15 @@ from random import Random
 from typing import Any
 
 from atc.errors import UsageError
+from atc.schemas.identifiers import HANDED_OUT, THINGS, is_identifier
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
 from benchmarks.atlas import load_tasks
 from benchmarks.environments import Environment, Episode, Gold, MadeCall, Task
-from benchmarks.right_programs import places, right_program
+from benchmarks.right_programs import RightProgram, places, right_program
 from benchmarks.sequences.breaking import WAYS, WAYS_ALONE, Way, broken
 from benchmarks.sequences.services import NO_DATA, WITH_DATA, Home, Refusing, Rooms, distractors, homes, with_examples
+from benchmarks.sequences.shop_programs import PROGRAMS
 from benchmarks.sequences.twins import Twin, twin_of
 
 ENVIRONMENTS: Sequence[str] = (*NO_DATA, *WITH_DATA)
@@ -107,7 +109,8 @@ class World:
         steps: the tasks in their order.
         protocols: of the whole catalogue by name, the same at each step.
         twins: by the name of the original.
-        left_out: tasks that were drawn and whose own solution does not solve them, by environment.
+        left_out: tasks that were drawn and whose own solution does not solve them, or has an identifier that it never
+            looked up, by environment.
 
     Raises:
         UsageError: there is no environment of a name.
@@ -297,12 +300,12 @@ async def _solved(renamed: _Renamed, home: Home, task: Task) -> _Solution | None
     """The solution of a task, made by calls of its tools; ``None`` where the judge does not say that it solves it."""
     gold = renamed.gold(task)
     tools = tuple(dict.fromkeys(tool for tool, _ in gold.calls))
-    if renamed.name == "atlas":  # its own programs are held by its tests
-        return _Solution(_reference(home, task), tools)
+    if (own := _own_program(home, task)) is not None:  # tests hold it
+        return _Solution(_under_names(own, home), _in_order(own, home))
     made = await right_program(renamed, task)
     episode = renamed.last
     assert episode is not None
-    if any(not call.answered for call in episode.calls) or not made.responses:
+    if any(not call.answered for call in episode.calls) or not made.responses or _invents(gold, made):
         return None
     last = len(made.responses) - 1
     calls = made.source.rpartition("\n")[0]
@@ -311,12 +314,46 @@ async def _solved(renamed: _Renamed, home: Home, task: Task) -> _Solution | None
     return _Solution(made.source, tools) if episode.check(made.responses[last]) else None
 
 
-def _reference(home: Home, task: Task) -> str:
-    text = next(each.reference for each in load_tasks() if each.id == task.id).strip()
-    for own, name in home.names.items():
-        if own != name:
-            text = re.sub(rf"\b{own}\(", f"{name}(", text)
-    return text
+def _invents(gold: Gold, made: RightProgram) -> bool:
+    """Tell whether a solution has an identifier that neither the task nor a response gives: no program has it."""
+    given = [pair for _, arguments in gold.calls for pair in _named(arguments)]
+    invented = {value for values in made.not_given.values() for value in values}
+    return any(is_identifier(name, THINGS | HANDED_OUT) and str(value) in invented for name, value in given)
+
+
+def _named(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The plain values of arguments, each with the name under which it stands."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _named(part, key)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _named(part, name)
+    else:
+        yield name, value
+
+
+def _own_program(home: Home, task: Task) -> str | None:
+    """The program that this project has for a task."""
+    if home.environment.name == "atlas":
+        return next(each.reference for each in load_tasks() if each.id == task.id).strip()
+    return PROGRAMS.get(home.environment.name, {}).get(task.id)
+
+
+def _called(program: str, names: Iterable[str]) -> Iterator[str]:
+    """The tools that a program calls, as often as its text does."""
+    for found in re.finditer(r"\b(\w+)\(", program):
+        if found[1] in names:
+            yield found[1]
+
+
+def _in_order(program: str, home: Home) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(home.names[own] for own in _called(program, home.names)))
+
+
+def _under_names(program: str, home: Home) -> str:
+    """A program by the names of the catalogue."""
+    return re.sub(r"\b(\w+)\(", lambda found: f"{home.names.get(found[1], found[1])}(", program)
 
 
 def _read(value: Any, responses: Sequence[Any]) -> str:
