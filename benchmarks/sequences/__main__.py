@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -120,12 +121,12 @@ async def run(
                     raise UsageError(f"{file} has tries of {system.name}, but {folder} is gone: name another --out")
                 folder.mkdir(parents=True, exist_ok=True)
                 play = Play(world, steps, system, seed, model, sandbox, folder, version, terms, frozenset(tried))
-                await play.play(file, lambda row: _say(row, len(world.steps)))
+                await play.play(file, partial(_say, len(world.steps)))
     finally:
         await sandbox.aclose()
 
 
-def _say(row: Row, of: int) -> None:
+def _say(of: int, row: Row) -> None:
     solved = "solved" if row.solved else row.status
     less = "".join(f", {number} {what}" for what, number in (("missed", row.missed), ("broken", row.met)) if number)
     print(

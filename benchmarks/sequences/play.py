@@ -1,4 +1,4 @@
-"""One system goes through one sequence: the same agent for all its tasks, and one catalogue folder that it learns in."""
+"""One system goes through one sequence: one agent for all its tasks, and one catalogue folder that it learns in."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ class Row:
             those that ATC counted as broken and offered something for. ``routed``: of these, those in whose place the
             answering program called something else.
         feeds: parameters of needed tools for which the first prompt names a source. ``feeds_right``: those that the
-            solution takes from one of the tools named, or from its twin. ``feeds_wrong``: those that it takes from other
-            tools. The rest stand in the task.
+            solution takes from one of the tools named, or from its twin. ``feeds_wrong``: those that it takes from
+            other tools. The rest stand in the task.
         mistake: of which kind the first program's mistake was; empty for none.
         rules: how often each rule of ATC fired, by its id.
         unwanted_writes: effects that the solution does not have.

@@ -1,10 +1,10 @@
 """A writer that needs no model: it writes each task's own solution, by the tools that its prompt shows.
 
-It sees what a model sees, and no more. It calls a task's own tools, and their twins in two cases: where the prompt shows
-the twin alone, and where a program of this run has failed and the tool is broken. Where neither is shown, it answers
-``None``. In a drawn share of the tasks its first program has a mistake in one argument, of the kinds that models make
-(:mod:`benchmarks.argument_repair_mistakes`); the next one has none. So what is measured is the choice of tools and the
-runtime, not a model.
+It sees what a model sees, and no more. It calls a task's own tools, and their twins in two cases: where the prompt
+shows the twin alone, and where a program of this run has failed and the tool is broken. Where neither is shown, it
+answers ``None``. In a drawn share of the tasks its first program has a mistake in one argument, of the kinds that
+models make (:mod:`benchmarks.argument_repair_mistakes`); the next one has none. So what is measured is the choice of
+tools and the runtime, not a model.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The systems that go through a sequence: ATC with its defaults, and without each part that tools and runs have a say in."""
+"""The systems that go through a sequence: ATC with its defaults, and without each part that may count in one."""
 
 from __future__ import annotations
 
