@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from atc.errors import ToolError
-from atc.tools.tool import Tool, Toolset, Transport
+from atc.tools.tool import Tool, Transport
 
 Way = Literal["down", "refused", "changed", "slow"]
-"""``down``: it answers 503. ``refused``: it answers 403. ``changed``: every key of its answer has another name, against
-its document. ``slow``: it does not answer."""
+"""``down``: the service answers 503, or 500 where only this operation fails. ``refused``: it answers 403, and no other
+arguments help. ``changed``: every key of its response has another name, against its document. ``slow``: no answer."""
 WAYS: tuple[Way, ...] = get_args(Way)
+WAYS_ALONE: tuple[Way, ...] = ("down", "refused", "changed")
+"""How one operation breaks whose service answers otherwise. What does not answer is taken for a service out of reach."""
 
 SILENT_S = 30.0
 """Seconds for which a slow tool says nothing: more than a benchmark waits for one call."""
@@ -22,15 +23,19 @@ SILENT_S = 30.0
 
 @dataclass(frozen=True)
 class Breaking:
-    """The transport of a tool that is broken. Only reads are broken, so nothing has been done where it fails.
+    """The transport of a tool that is broken, with the errors that a tool of an OpenAPI document gives.
+
+    Only reads break, so nothing has been done where a call fails.
 
     Args:
         inner: the transport of the tool as it is.
         way: how it is broken.
+        alone: whether the rest of its service answers.
     """
 
     inner: Transport
     way: Way
+    alone: bool = False
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:
         """Answer as the broken service does.
@@ -38,13 +43,17 @@ class Breaking:
         Raises:
             ToolError: the service is down, refuses, or said nothing for :data:`SILENT_S`.
         """
+        if self.way == "down" and self.alone:
+            raise ToolError("500 Internal Server Error", status=500, outcome="unknown")
         if self.way == "down":
-            raise ToolError("503 Service Unavailable", status=503, outcome="refused")
+            raise ToolError(
+                "503 Service Unavailable", status=503, outcome="unknown", cause="unreachable", transient=True
+            )
         if self.way == "refused":
-            raise ToolError("403 Forbidden: this key has no access to the operation", status=403, outcome="refused")
+            raise ToolError("403 Forbidden: this key may not call this operation", status=403, cause="credential")
         if self.way == "slow":
             await asyncio.sleep(SILENT_S)
-            raise ToolError("504 Gateway Timeout", status=504, outcome="unknown")
+            raise ToolError("504 Gateway Timeout", status=504, outcome="unknown", cause="unreachable", transient=True)
         return renamed(await self.inner(arguments))
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
@@ -58,15 +67,13 @@ def renamed(value: Any) -> Any:
     return [renamed(item) for item in value] if isinstance(value, list) else value
 
 
-def broken(tools: Toolset, ways: Mapping[str, Way]) -> Toolset:
-    """Break some of the tools.
+def broken(tool: Tool, way: Way, *, alone: bool = False) -> Tool:
+    """Break a tool.
 
     Args:
-        tools: as they are.
-        ways: how each of those that are broken is, by its name.
+        tool: as it is; it has a transport.
+        way: how it breaks.
+        alone: whether the rest of its service answers.
     """
-    return Toolset(_broken(tool, ways.get(tool.name)) for tool in tools.values())
-
-
-def _broken(tool: Tool, way: Way | None) -> Tool:
-    return tool if way is None or tool.transport is None else replace(tool, transport=Breaking(tool.transport, way))
+    assert tool.transport is not None  # what is shown only cannot break
+    return replace(tool, transport=Breaking(tool.transport, way, alone))

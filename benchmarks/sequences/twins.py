@@ -1,11 +1,83 @@
-"""Near-duplicates of reads: what another service offers in their place, with other names for the same things."""
+"""Near-duplicates of reads: what another vendor offers in their place, with other names for the same things.
+
+A twin is made of a tool's names and types alone. The words of its names are changed by a table of synonyms, its
+descriptions are made of the words of the names, and no sentence of the original is kept. It takes and answers the same
+values, so it is right wherever the original is.
+
+What one service calls a thing by (an ``id``, a ``token``) means nothing to another. So a twin that takes or gives such
+a value belongs to the same service, as another edition of the operation; any other is of another service.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Any
 
-from atc.schemas.protocol import Protocol
-from atc.tools.tool import Tool
+from atc.result import Effect
+from atc.schemas.identifiers import HANDED_OUT, THINGS, is_identifier
+from atc.schemas.protocol import JsonSchema, Protocol, Provenance, Source, parameters_of
+from atc.tools.tool import Tool, Transport
+
+_SYNONYMS: Mapping[str, str] = dict(
+    pair.split(":")
+    for pair in """
+    get:fetch list:show search:find find:look_up query:ask lookup:find check:examine calculate:compute compute:calculate
+    convert:change display:show view:show retrieve:fetch read:open estimate:guess filter:narrow verify:confirm
+    discover:explore summarize:outline add:sum_up
+    city:town country:nation place:spot location:place address:street region:area state:province
+    airport:airfield port:harbour station:stop language:lang currency:ccy population:inhabitants border:frontier
+    distance:span duration:length timezone:tz latitude:lat longitude:lng lat:latitude lng:longitude lon:longitude
+    weather:conditions temperature:temp forecast:outlook
+    name:title title:headline label:caption symbol:ticker type:kind kind:type category:group status:state
+    description:summary overview:synopsis summary:digest text:content body:content content:body message:note
+    subject:topic topic:theme comment:remark url:link link:url image:picture photo:picture poster:placard
+    backdrop:background
+    price:cost cost:charge amount:sum fee:surcharge total:overall count:total quantity:pieces average:mean rating:score
+    score:mark vote:ballot review:critique rate:ratio discount:reduction
+    date:day start:begin end:finish begin:opening first:earliest last:latest created:made updated:changed
+    arrival:arriving departure:leaving from:origin to:target origin:start destination:target
+    min:least max:most minimum:least maximum:most limit:most page:sheet offset:skip sort:order_by
+    user:account username:login user_name:login email:mail phone:telephone member:reader person:individual
+    people:individuals customer:client client:customer owner:holder author:writer employee:worker company:firm
+    network:broadcaster department:division job:role cast:actors crew:staff character:part gender:sex
+    movie:film film:picture tv:series season:run genre:style keyword:tag collection:franchise
+    song:track album:record artist:performer playlist:mix recipe:dish ingredient:component menu:card food:meal
+    hotel:lodging room:chamber flight:air_trip airline:carrier cabin:class car:vehicle vehicle:car rental:hire
+    supplier:provider attraction:sight taxi:cab booking:reservation reservation:booking trip:journey
+    passenger:traveller adult:grown_up children:minors
+    product:article item:entry stock:inventory brand:make part:component repair:job mechanic:fitter
+    plate:registration book:volume loan:lending doctor:physician patient:case appointment:visit
+    prescription:medication specialty:field disease:illness symptom:complaint
+    result:hit data:payload value:reading info:facts details:facts file:document folder:directory directory:folder
+    event:happening meeting:session calendar:agenda task:job project:undertaking board:panel
+    visit:call traffic:visits
+    """.split()
+)
+"""Words of names, and what another vendor says for them."""
+_IDENTIFIERS = ("ref", "uuid", "id")
+"""Words for ``id``: a vendor has one of them."""
+_LONG: Mapping[str, str] = {
+    "id": "identifier", "ccy": "currency", "lang": "language", "lat": "latitude", "lng": "longitude", "lon": "longitude", "tz": "time zone", "num": "number",
+    "min": "least", "max": "greatest", "url": "address on the web", "iata": "IATA code", "icao": "ICAO code",
+}  # fmt: skip
+_HEADS = frozenset("id name code date time number type count url rating price title key status".split())
+"""Last words of a name that say what of a thing is meant: ``city_name`` is the name of the city."""
+_VENDORS = ("meridian", "northlight", "bluefinch", "oakline", "silverbay", "kestrel", "amberway", "fieldstone")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+_NAMED = ("properties", "$defs", "definitions")
+"""Keywords whose value has a schema for each name."""
+_KEPT = frozenset(
+    """
+    type format enum const pattern minimum maximum exclusiveMinimum exclusiveMaximum minLength maxLength minItems
+    maxItems uniqueItems multipleOf default $ref additionalProperties items anyOf oneOf allOf not prefixItems
+    nullable
+    """.split()
+)  # fmt: skip
+"""Keywords that say what values there are. All others are words, or notes of an importer."""
 
 
 @dataclass(frozen=True)
@@ -14,20 +86,225 @@ class Twin:
 
     Attributes:
         name: of the twin, in the catalogue.
-        adapter: Python text that defines ``_<original>(**arguments)``, which answers as the original does, by a call of
-            the twin.
+        adapter: Python text that defines ``_<original>``, which takes the arguments of the original by name and answers
+            as the original does, by a call of the twin.
         protocol: what is read of the twin.
+        names: what the twin calls each argument and field of the original.
+        same_service: whether it is another edition of the operation at the original's own service.
     """
 
     name: str
     adapter: str
     protocol: Protocol
+    names: Mapping[str, str]
+    same_service: bool
 
-    def tool(self, original: Tool) -> Tool:
-        """Make the twin of an original: it works on what the original works on."""
-        raise NotImplementedError
+    def tool(self, transport: Transport) -> Tool:
+        """Make the tool: it works on what the original works on.
+
+        Args:
+            transport: of the original, whole.
+        """
+        return Tool(self.protocol, _Under(transport, self.names))
 
 
-def twin_of(protocol: Protocol) -> Twin | None:
-    """Make the near-duplicate of a read; ``None`` where its document does not say what it answers with."""
-    raise NotImplementedError
+@dataclass(frozen=True)
+class _Under:
+    """A transport under other names."""
+
+    inner: Transport
+    names: Mapping[str, str]
+
+    async def __call__(self, arguments: dict[str, Any]) -> Any:
+        back = {new: old for old, new in self.names.items()}
+        return under(self.names, await self.inner(under(back, arguments)))
+
+    def opened(self) -> AbstractAsyncContextManager[Any] | None:
+        return self.inner.opened()
+
+
+def under(names: Mapping[str, str], value: Any) -> Any:
+    """A value whose keys have other names, at any depth; a key without another name keeps its own."""
+    if isinstance(value, dict):
+        return {names.get(key, key): under(names, part) for key, part in value.items()}
+    return [under(names, part) for part in value] if isinstance(value, list) else value
+
+
+def twin_of(protocol: Protocol, taken: Sequence[str] = ()) -> Twin | None:
+    """Make the near-duplicate of a read.
+
+    Args:
+        protocol: of the original.
+        taken: names of tools that the twin must not have.
+
+    Returns:
+        The twin; ``None`` where the tool does more than read, or its document names no field of the response.
+    """
+    fields = [*_properties(protocol.returns)]
+    if protocol.effect is not Effect.READ or not fields:
+        return None
+    arguments = [*_properties(protocol.parameters)]
+    names = _renamed([*arguments, *fields], _one_of(_IDENTIFIERS, protocol.name))
+    own = any(is_identifier(name, THINGS | HANDED_OUT) for name in names)
+    name = _tool_name(protocol.name, taken)
+    source = protocol.source
+    if not own:
+        vendor = _one_of(_VENDORS, source.location)
+        location = f"https://api.{vendor}.example"
+        source = Source(kind=source.kind, location=location, title=vendor.title())
+    made = Protocol(
+        name=name,
+        description=_tool_described(name, [*map(names.__getitem__, dict.fromkeys(fields))]),
+        parameters=_translated(protocol.parameters, names),
+        returns=_translated(protocol.returns, names),
+        effect=Effect.READ,
+        source=source.model_copy(update={"operation": name, "path": "", "name": ""}),
+        provenance=Provenance.IMPORTED,
+    )
+    return Twin(name, _adapter(protocol, made, names), made, names, own)
+
+
+def words(name: str) -> list[str]:
+    """The words of a name in lower case, whatever its style."""
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def _one_of(some: Sequence[str], name: str) -> str:
+    """One of some words, always the same for a name."""
+    return some[sum(map(ord, name)) % len(some)]
+
+
+def _other(name: str, identifier: str = "id") -> str:
+    """A name in other words, where there are such."""
+    whole = "_".join(words(name))
+    if whole in _SYNONYMS:
+        return _SYNONYMS[whole]
+    return "_".join(_word(each, identifier) for each in words(name))
+
+
+def _word(word: str, identifier: str) -> str:
+    if word in ("id", "ids"):
+        return identifier + word[2:]
+    if word in _SYNONYMS:
+        return _SYNONYMS[word]
+    singular = word[:-1] if word.endswith("s") else ""
+    single = {"cities": "city", "countries": "country", "currencies": "currency"}.get(word, singular)
+    if single not in _SYNONYMS:
+        return word
+    other = _SYNONYMS[single]
+    return other if other.endswith("s") else f"{other}s"
+
+
+def _renamed(originals: Sequence[str], identifier: str) -> dict[str, str]:
+    """Another name for each: no two get the same one, nor one that an original has."""
+    made: dict[str, str] = {}
+    for name in dict.fromkeys(originals):
+        other = _other(name, identifier)
+        usable = other.isidentifier() and other not in made.values() and (other == name or other not in originals)
+        made[name] = other if usable else name
+    return made
+
+
+def _tool_name(name: str, taken: Sequence[str]) -> str:
+    other = _other(name)
+    if other == name:
+        other = f"look_up_{name}"
+    return other if other not in taken else f"{other}_2"
+
+
+def _phrase(name: str) -> str:
+    """What a name says, as prose: ``city_id`` is the identifier of the city."""
+    spelled = [_LONG.get(word, word) for word in words(name)]
+    if len(spelled) > 1 and words(name)[-1] in _HEADS:
+        return f"{spelled[-1]} of the {' '.join(spelled[:-1])}".capitalize()
+    return " ".join(spelled).capitalize()
+
+
+def _tool_described(name: str, fields: Sequence[str]) -> str:
+    spelled = " ".join(words(name)).capitalize()
+    return f"{spelled}. Gives {', '.join(' '.join(words(field)) for field in fields[:6])}."
+
+
+def _properties(schema: Any) -> Iterator[str]:
+    """The names of all properties in a schema."""
+    if isinstance(schema, list):
+        for part in schema:
+            yield from _properties(part)
+    elif isinstance(schema, dict):
+        for key, part in schema.items():
+            if key in _NAMED and isinstance(part, dict):
+                yield from part if key == "properties" else ()
+                yield from _properties([*part.values()])
+            elif key in _KEPT - {"enum", "const", "default"}:
+                yield from _properties(part)
+
+
+def _translated(schema: Any, names: Mapping[str, str]) -> Any:
+    """A schema under other names, with descriptions made of the names."""
+    if isinstance(schema, list):
+        return [_translated(part, names) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made: JsonSchema = {}
+    for key, part in schema.items():
+        if key == "properties" and isinstance(part, dict):
+            made[key] = {names.get(name, name): _property(name, each, names) for name, each in part.items()}
+        elif key in _NAMED and isinstance(part, dict):
+            made[key] = {name: _translated(each, names) for name, each in part.items()}
+        elif key == "required" and isinstance(part, list):
+            made[key] = [names.get(name, name) for name in part]
+        elif key in ("enum", "const", "default"):
+            made[key] = part
+        elif key in _KEPT:
+            made[key] = _translated(part, names)
+    return made
+
+
+def _property(name: str, schema: Any, names: Mapping[str, str]) -> Any:
+    made = _translated(schema, names)
+    return {**made, "description": _phrase(name)} if isinstance(made, dict) else made
+
+
+_ADAPTER = """
+def _under(names, value):
+    if isinstance(value, dict):
+        return {{names.get(key, key): _under(names, part) for key, part in value.items()}}
+    return [_under(names, part) for part in value] if isinstance(value, list) else value
+
+
+def _{original}({parameters}):
+    found = {twin}({arguments})
+    return _under({back!r}, found)
+"""
+
+
+def _adapter(original: Protocol, twin: Protocol, names: Mapping[str, str]) -> str:
+    """The text of a function that answers as the original does. What an argument holds is renamed as its name is."""
+    there = {argument.original: argument.name for argument in parameters_of(twin)}
+    parameters, arguments, optional = [], [], {}
+    for each in parameters_of(original):
+        new = there[names[each.original]]
+        if not each.required:
+            optional[each.name] = new
+            continue
+        parameters.append(each.name)
+        inner = {name: names[name] for name in _properties(each.schema)}
+        arguments.append(f"{new}=_under({inner!r}, {each.name})" if inner else f"{new}={each.name}")
+    if optional:
+        parameters.append("**more")
+        arguments.append(f"**_under({optional | _inner(original, names)!r}, more)")
+    back = {new: old for old, new in names.items() if new != old}
+    return _ADAPTER.format(
+        original=original.name,
+        twin=twin.name,
+        parameters=", ".join(parameters),
+        arguments=", ".join(arguments),
+        back=back,
+    )
+
+
+def _inner(protocol: Protocol, names: Mapping[str, str]) -> dict[str, str]:
+    """The names inside the optional arguments."""
+    required = set(protocol.required)
+    schemas = [part for name, part in protocol.parameters["properties"].items() if name not in required]
+    return {name: names[name] for name in _properties(schemas)}
