@@ -116,7 +116,7 @@ class Services(World):
 
     async def program(self, step: Step) -> str:
         found = await right_program(self._services[step.environment], step.task)
-        return found.source + {"copies": "['copies']", "price": "['price_cents']"}.get(step.task.id, "")
+        return found.source + {"copies": "['copies']", "price": "['price_cents']", "order": "['id']"}.get(step.task.id, "")
 
 
 class _Async:
