@@ -15,7 +15,7 @@ Way = Literal["down", "refused", "changed", "slow"]
 arguments help. ``changed``: every key of its response has another name, against its document. ``slow``: no answer."""
 WAYS: tuple[Way, ...] = get_args(Way)
 WAYS_ALONE: tuple[Way, ...] = ("down", "refused", "changed")
-"""How one operation breaks whose service answers otherwise. What does not answer is taken for a service out of reach."""
+"""How one operation breaks whose service answers otherwise. Silence is taken for a service out of reach."""
 
 SILENT_S = 30.0
 """Seconds for which a slow tool says nothing: more than a benchmark waits for one call."""

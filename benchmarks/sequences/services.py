@@ -13,6 +13,7 @@ from typing import Any
 
 from atc.calls.json_values import canonical
 from atc.errors import ToolError
+from atc.result import Effect
 from atc.schemas.protocol import Example, Protocol, Source
 from atc.tools.openapi import read_openapi
 from atc.tools.tool import Transport
@@ -50,6 +51,22 @@ class Home:
     examples: Mapping[str, Sequence[Example]]
     holders: Mapping[str, Task]
     names: dict[str, str] = field(default_factory=dict)
+
+    def is_public(self, tool: str) -> bool:
+        """Tell whether what a read gives is the same for everybody: nothing that it reads can be written.
+
+        Args:
+            tool: its name in the catalogue.
+        """
+        own = self.own_names[tool]
+        if self.environment.name == "atlas":
+            return not own.endswith(("_trip", "_trips"))
+        return self.protocols[own].source.service not in self._written
+
+    @cached_property
+    def _written(self) -> frozenset[str]:
+        """The services that have a write."""
+        return frozenset(each.source.service for each in self.protocols.values() if each.effect is not Effect.READ)
 
     @cached_property
     def own_names(self) -> Mapping[str, str]:

@@ -4,8 +4,9 @@ A twin is made of a tool's names and types alone. The words of its names are cha
 descriptions are made of the words of the names, and no sentence of the original is kept. It takes and answers the same
 values, so it is right wherever the original is.
 
-What one service calls a thing by (an ``id``, a ``token``) means nothing to another. So a twin that takes or gives such
-a value belongs to the same service, as another edition of the operation; any other is of another service.
+What one service calls a thing by (an ``id``, a ``token``) means nothing to another, nor does another know what was
+written to it. So a twin that takes or gives such a value, or reads what its user keeps there, belongs to the same
+service, as another edition of the operation; any other is of another service.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ _SYNONYMS: Mapping[str, str] = dict(
 _IDENTIFIERS = ("ref", "uuid", "id")
 """Words for ``id``: a vendor has one of them."""
 _LONG: Mapping[str, str] = {
-    "id": "identifier", "ccy": "currency", "lang": "language", "lat": "latitude", "lng": "longitude", "lon": "longitude", "tz": "time zone", "num": "number",
+    "id": "identifier", "ccy": "currency", "lang": "language",
+    "lat": "latitude", "lng": "longitude", "lon": "longitude", "tz": "time zone", "num": "number",
     "min": "least", "max": "greatest", "url": "address on the web", "iata": "IATA code", "icao": "ICAO code",
 }  # fmt: skip
 _HEADS = frozenset("id name code date time number type count url rating price title key status".split())
@@ -130,12 +132,13 @@ def under(names: Mapping[str, str], value: Any) -> Any:
     return [under(names, part) for part in value] if isinstance(value, list) else value
 
 
-def twin_of(protocol: Protocol, taken: Sequence[str] = ()) -> Twin | None:
+def twin_of(protocol: Protocol, taken: Sequence[str] = (), *, public: bool = True) -> Twin | None:
     """Make the near-duplicate of a read.
 
     Args:
         protocol: of the original.
         taken: names of tools that the twin must not have.
+        public: whether what it reads is the same for everybody.
 
     Returns:
         The twin; ``None`` where the tool does more than read, or its document names no field of the response.
@@ -145,7 +148,7 @@ def twin_of(protocol: Protocol, taken: Sequence[str] = ()) -> Twin | None:
         return None
     arguments = [*_properties(protocol.parameters)]
     names = _renamed([*arguments, *fields], _one_of(_IDENTIFIERS, protocol.name))
-    own = any(is_identifier(name, THINGS | HANDED_OUT) for name in names)
+    own = not public or any(is_identifier(name, THINGS | HANDED_OUT) for name in names)
     name = _tool_name(protocol.name, taken)
     source = protocol.source
     if not own:

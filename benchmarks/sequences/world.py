@@ -33,9 +33,9 @@ from benchmarks.sequences.services import NO_DATA, WITH_DATA, Home, Refusing, Ro
 from benchmarks.sequences.twins import Twin, twin_of
 
 ENVIRONMENTS: Sequence[str] = (*NO_DATA, *WITH_DATA)
-TWINNED = 0.6
+TWINNED = 0.75
 """Share of the reads of solutions that have a near-duplicate, of those whose documents allow for one."""
-BROKEN = 0.5
+BROKEN = 0.6
 """Share of those that break, of what the second half needs."""
 BACK = 1 / 3
 """Share of the broken ones that come back."""
@@ -197,7 +197,8 @@ class World:
         taken = [*originals]
         made: dict[str, Twin] = {}
         for name in sorted(used, key=lambda tool: self._lot("twin", tool)):
-            if (twin := twin_of(originals[name], taken)) is not None:
+            public = next(home.is_public(name) for home in self._homes if name in home.own_names)
+            if (twin := twin_of(originals[name], taken, public=public)) is not None:
                 made[name] = twin
                 taken.append(twin.name)
         kept = [*made][: round(TWINNED * len(made))]
