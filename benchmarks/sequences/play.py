@@ -133,7 +133,7 @@ class Play:
         name = f"{self.seed}/{step.environment}/{step.task.id}"
         begins_wrong = self.model is None and Draw(name).number("begins wrong", MISTAKEN) == 0
         mistake = mistaken(program, self.world.protocols, name) if begins_wrong else None
-        return Script(program, step.tools, self.world.twins, step.broken, mistake)
+        return Script(program, step.tools, self.world.twins, self.world.protocols, step.broken, mistake)
 
     async def _tried(self, agent: Agent, step: Step, script: Script, events: list[Event]) -> Row:
         events.clear()

@@ -2,9 +2,10 @@
 
 It sees what a model sees, and no more. It calls a task's own tools, and their twins in two cases: where the prompt
 shows the twin alone, and where a program of this run has failed and the tool is broken. Where neither is shown, it
-answers ``None``. In a drawn share of the tasks its first program has a mistake in one argument, of the kinds that
-models make (:mod:`benchmarks.argument_repair_mistakes`); the next one has none. So what is measured is the choice of
-tools and the runtime, not a model.
+answers ``None``. A response whose keys have changed is read by the new ones, once the prompt shows them. In a drawn
+share of the tasks its first program has a mistake in one argument, of the kinds that models make
+(:mod:`benchmarks.argument_repair_mistakes`); the next one has none. So what is measured is the choice of tools and the
+runtime, not a model.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from atc.models.base import Message, Model, ModelRequest, Reply
 from atc.models.reply_format import ALL_KINDS
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from benchmarks.argument_repair_mistakes import MISTAKES, Draw, Place, Rule
-from benchmarks.sequences.breaking import Way
+from benchmarks.sequences.breaking import Way, renamed
 from benchmarks.sequences.twins import Twin
 
 NOTHING = "answer = None"
@@ -100,7 +102,7 @@ class Script:
     Attributes:
         program: the task's own solution, by the names of the catalogue.
         tools: that it calls.
-        twins: by the original's name.
+        twins: by the original's name. ``protocols``: of the catalogue.
         broken: how tools are broken now.
         mistake: of the first program; ``None`` for none.
         written: the programs so far.
@@ -109,6 +111,7 @@ class Script:
     program: str
     tools: Sequence[str]
     twins: Mapping[str, Twin]
+    protocols: Mapping[str, Protocol]
     broken: Mapping[str, Way]
     mistake: Mistake | None = None
     written: list[str] = field(default_factory=list)
@@ -117,12 +120,14 @@ class Script:
         """Write a program, by the tools that a prompt shows."""
         shown = {name for message in messages for name in _SHOWN.findall(message.content)}
         replaced = [tool for tool in self.tools if self._by_twin(tool, shown)]
+        read_anew = [tool for tool in self.tools if tool not in replaced and self._changed(tool, messages)]
         if any(tool not in shown for tool in self.tools if tool not in replaced):
             source = NOTHING
         elif self.mistake is not None and not self.written and self.mistake.tool not in replaced:
             source = "\n".join(_with_twins(self.mistake.source, self.twins, replaced))
         else:
             source = "\n".join(_with_twins(self.program, self.twins, replaced))
+            source = "\n".join(_read_anew(source, self.protocols, read_anew))
         self.written.append(source)
         return source
 
@@ -132,6 +137,45 @@ class Script:
             return False
         tried = any(source != NOTHING for source in self.written)
         return tool not in shown or (tool in self.broken and tried)
+
+    def _changed(self, tool: str, messages: Sequence[Message]) -> bool:
+        """Whether the prompt shows a key by which a tool answers now, and that its document does not have."""
+        if self.broken.get(tool) != "changed" or not self.written:
+            return False
+        keys = "|".join(map(re.escape, renamed(dict.fromkeys(_keys(self.protocols[tool].returns)))))
+        return bool(keys) and any(re.search(rf"\b({keys})\b", message.content) for message in messages)
+
+
+def _keys(schema: Any) -> list[str]:
+    """The names of all properties in a schema."""
+    if isinstance(schema, list):
+        return [name for part in schema for name in _keys(part)]
+    if not isinstance(schema, dict):
+        return []
+    own = schema.get("properties")
+    return [*(own if isinstance(own, dict) else ()), *(name for part in schema.values() for name in _keys(part))]
+
+
+_ANEW = """
+def _by_old_keys(value):
+    if isinstance(value, dict):
+        return {{_OLD.get(key, key): _by_old_keys(part) for key, part in value.items()}}
+    return [_by_old_keys(part) for part in value] if isinstance(value, list) else value
+
+def _{tool}(**arguments):
+    return _by_old_keys({tool}(**arguments))
+"""
+
+
+def _read_anew(program: str, protocols: Mapping[str, Protocol], tools: Sequence[str]) -> Iterator[str]:
+    """A program that reads the responses of some tools by the keys that they have now."""
+    if tools:
+        old = {new: name for tool in tools for name in _keys(protocols[tool].returns) for new in renamed({name: 0})}
+        yield f"_OLD = {old!r}"
+    for tool in tools:
+        yield _ANEW.format(tool=tool)
+        program = re.sub(rf"\b{re.escape(tool)}\(", f"_{tool}(", program)
+    yield program
 
 
 def _with_twins(program: str, twins: Mapping[str, Twin], replaced: Sequence[str]) -> Iterator[str]:

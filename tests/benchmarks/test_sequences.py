@@ -44,7 +44,7 @@ def _prompt(*names: str) -> list[Message]:
 
 
 def _script(**more: Any) -> Script:
-    return Script(PROGRAM, (BOOK,), {BOOK: TWIN}, **more)
+    return Script(PROGRAM, (BOOK,), {BOOK: TWIN}, PROTOCOLS, **more)
 
 
 def test_the_script_writes_what_the_prompt_shows() -> None:
@@ -60,6 +60,17 @@ def test_the_script_takes_the_twin_of_a_broken_tool_once_a_program_has_failed() 
     assert TWIN.name in script.write(_prompt(BOOK, TWIN.name))
     whole = _script(broken={})
     assert [(TWIN.name in whole.write(_prompt(BOOK, TWIN.name))) for _ in range(2)] == [False, False]
+
+
+def test_the_script_reads_new_keys_once_the_prompt_shows_them() -> None:
+    script = _script(broken={BOOK: "changed"})
+    assert script.write(_prompt(BOOK)) == PROGRAM
+    assert script.write(_prompt(BOOK)) == PROGRAM  # nothing showed them
+    told = Message("user", "get_book(...) has no 'id': it has the keys 'v2Id', 'v2Title'")
+    source = script.write([*_prompt(BOOK), told])
+    made: dict[str, Any] = {BOOK: lambda book_id: {"v2Id": book_id, "v2Title": ["Emma"]}}
+    exec(source, made)  # noqa: S102 - the script's own text
+    assert made["answer"] == {"id": 207, "title": ["Emma"]}
 
 
 def test_a_mistake_is_made_once_and_is_one_that_says_what_was_meant() -> None:
@@ -96,14 +107,14 @@ def test_a_sequence_is_played_and_what_breaks_is_routed_round(tmp_path: Path) ->
     world = World(None, tasks=9)
     rows = _played(world, "default", tmp_path / "rows.jsonl")
     assert [row.third for row in rows.values()] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
-    assert all(row.solved and row.unwanted_writes == 0 for row in rows.values() if not row.missed)
+    assert all(row.solved and row.unwanted_writes == 0 for row in rows.values() if not row.missed + row.broken)
     needing = {step.number for step in world.steps if step.broken.keys() & set(step.tools)}
     assert needing == {row.step for row in rows.values() if row.broken}
-    routed = {row.step for row in rows.values() if row.routed}
-    assert routed and all((row.met, row.banned) == (1, 1) for row in rows.values() if row.routed)
+    assert all(row.met for row in rows.values() if row.broken and not row.missed)
+    assert all(row.banned >= row.routed for row in rows.values())
     assert list((tmp_path / "default").glob("learnt-*"))
-    others = _played(world, "no-recombine", tmp_path / "others.jsonl", frozenset(range(min(routed))))
-    assert list(others) == list(range(min(routed), 9))  # what was tried is not tried again
+    others = _played(world, "no-recombine", tmp_path / "others.jsonl", frozenset(range(4)))
+    assert list(others) == [4, 5, 6, 7, 8]  # what was tried is not tried again
     assert not any(row.banned or row.routed for row in others.values())
 
 
@@ -123,7 +134,14 @@ def test_so_many_tasks_are_picked_of_each_third_and_half_of_them_need_what_is_br
 
 
 def _row(system: str, step: int, solved: bool, **more: Any) -> Row:
-    given = {"seed": 0, "model": "scripted", "version": "v", "terms": "t", "env": "shop", "task": str(step)} | more
+    given: dict[str, Any] = {
+        "seed": 0,
+        "model": "scripted",
+        "version": "v",
+        "terms": "t",
+        "env": "shop",
+        "task": str(step),
+    } | more
     return Row(system=system, step=step, third=step + 1, status="answered", solved=solved, **given)
 
 
