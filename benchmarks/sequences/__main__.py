@@ -10,6 +10,7 @@ started again it goes on where it was. ``--summary FILE`` prints the table of a 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -82,6 +83,14 @@ def opened_model(spec: str, base_url: str | None) -> Iterator[Model | None]:
         )
 
 
+def sequence_digest() -> str:
+    """Of what decides which tasks there are, what breaks, and what the script writes."""
+    digest = hashlib.sha256()
+    for name in ("world", "services", "twins", "breaking", "script", "play"):
+        digest.update(Path(__file__).with_name(f"{name}.py").read_bytes())
+    return digest.hexdigest()[:8]
+
+
 def folder_of(file: Path, system: str, seed: int, model: str, version: str, terms: str) -> Path:
     """Where one sequence keeps what it learns."""
     name = re.sub(r"[^\w.-]+", "-", f"{system} {seed} {model} {version} {terms}")
@@ -104,7 +113,7 @@ async def run(
         UsageError: what a sequence has learnt so far is gone, or the file cannot be written.
         EnvironmentProblem: no data, no model, no sandbox.
     """
-    version, name = sources_digest(), SCRIPTED if model is None else model.name
+    version, name = f"{sources_digest()}-{sequence_digest()}", SCRIPTED if model is None else model.name
     caps = "" if model is None else f", {MODEL_CALLS} calls, {TOKENS} tokens"
     terms = f"{tasks} tasks, {distractors} distractors{f', {pick} picked' if pick else ''}{caps}"
     rows = read_rows(file) if file.exists() else []
