@@ -25,7 +25,8 @@ class Row:
     """One task of a sequence, as one system fared.
 
     Attributes:
-        version: of ATC and of the sequence: another one's tries are other tries. ``terms``: what the sequence was made of, and the caps.
+        version: of ATC and of the sequence: another one's tries are other tries. ``terms``: what the sequence was made
+            of, and the caps.
         step: number of the task in the sequence, from 0. ``third``: 1, 2 or 3.
         status: of the run; ``exception`` where it broke, and ``error`` says how.
         offered: tools that the first prompt could call. ``needed``: tools that the task's own solution calls.
