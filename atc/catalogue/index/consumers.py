@@ -17,15 +17,13 @@ from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.catalogue.index.documents import service_of
 from atc.catalogue.index.index import ToolIndex
 from atc.result import Effect
-from atc.schemas.identifiers import is_identifier, words_of
+from atc.schemas.identifiers import VERBS, is_identifier, words_of
 from atc.schemas.protocol import Protocol, parameters_of
 
 SOURCES = 6
 """Found tools whose responses are followed: the likeliest."""
 CANDIDATES = 40
 """Tools of one service that are looked at: the likeliest by the task's words, and the names of what is handed out."""
-MOST = 3
-"""Consumers that are added to what was found."""
 MOST_SERVICES = 3
 """Services in which consumers are sought: those of the likeliest tools."""
 _MOST_WORDS = 200
@@ -75,7 +73,7 @@ class Consumers:
         services: dict[str, list[str]] = {}
         for tool in found[:SOURCES]:
             services.setdefault(service_of(tool, self._protocol(tool)), []).append(tool)
-        made: dict[str, tuple[tuple[bool, bool, int, int], Consumer]] = {}
+        made: dict[str, tuple[tuple[bool, bool, bool, int, int], Consumer]] = {}
         places = {id: place for place, id in enumerate(near)}
         known = set(found)
         for service, sources in list(services.items())[:MOST_SERVICES]:
@@ -83,8 +81,8 @@ class Consumers:
             graph = self._graph_of(service, [*sources, *candidates])
             for number, id in enumerate(candidates):
                 if (each := self._by(graph, id, sources)) is not None:
-                    order = not each.proven, each.effect is not Effect.READ, places.get(id, len(places)), number
-                    made.setdefault(id, (order, each))
+                    first = not each.proven, each.effect is not Effect.READ, not self._tells_of(graph, each)
+                    made.setdefault(id, ((*first, places.get(id, len(places)), number), each))
         return [each for _, each in sorted(made.values(), key=lambda pair: pair[0])]
 
     def _candidates(self, sources: Sequence[str], task: str, near: Sequence[str]) -> Iterator[str]:
@@ -115,27 +113,16 @@ class Consumers:
         proven = best.evidence in ("corrected", "seen")
         return Consumer(tool, best.parameter, best.supplier.tool, proven, protocol.effect)
 
+    def _tells_of(self, graph: ToolGraph, consumer: Consumer) -> bool:
+        """Return whether a tool is of the thing itself that its argument names: ``get_city(city_id)``."""
+        facts = graph.structure.facts(consumer.tool)
+        subject = [word for word in words_of(facts.protocol.plain_name) if word not in VERBS]
+        return len(facts.arguments) == 1 and subject[-1:] == [*facts.wanted(consumer.parameter).things[-1:]] != []
+
     def _graph_of(self, service: str, tools: Iterable[str]) -> ToolGraph:
         """Return what feeds what among some tools of one service."""
         protocols = {id: self._protocol(id) for id in tools}
         return self._graph.of(protocols, {id: Scope(service, False) for id in protocols})
-
-
-def with_consumers(ranking: Sequence[str], consumers: Sequence[Consumer], limit: int) -> list[str]:
-    """Return a ranking with consumers behind it; of a full one they take the last places.
-
-    Args:
-        ranking: ids of tools, ``limit`` at most. What the consumers take from stays.
-        consumers: the likeliest first.
-        limit: tools at most.
-    """
-    added = [each for each in consumers if each.tool not in ranking][:MOST]
-    kept, room = [*ranking], limit - len(added)
-    needed = {each.supplier for each in added}
-    for id in reversed(ranking):
-        if len(kept) > room and id not in needed:
-            kept.remove(id)
-    return [*kept, *(each.tool for each in added)][:limit]
 
 
 def _handed_out(protocol: Protocol) -> Iterator[str]:

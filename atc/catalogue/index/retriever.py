@@ -70,7 +70,8 @@ class IndexRetriever:
         way: ``auto`` (words, and meaning where an encoder is there), ``lexical``, ``hybrid`` (as the index can),
             or ``planned``: hybrid, with queries that the model plans.
         prerequisites: add what found tools need and others supply.
-        consumers: add what takes what found tools hand out (:mod:`atc.catalogue.index.consumers`).
+        consumers: so many tools are added at most that take what found tools hand out
+            (:mod:`atc.catalogue.index.consumers`).
         together: let tools gain by those that runs have used with them.
         folder: where the indexes that are made here are kept; nowhere when not given.
         encoder: of the vectors of such an index; the one of this machine for ``auto`` when not given.
@@ -85,7 +86,7 @@ class IndexRetriever:
         way: Way = "hybrid",
         *,
         prerequisites: bool = True,
-        consumers: bool = False,
+        consumers: int = 0,
         together: bool = True,
         folder: Path | None = None,
         encoder: Encoder | None = None,
@@ -155,12 +156,14 @@ class IndexRetriever:
             )
         # where no tool has a word in common with the task, the first ones are offered
         chosen = (names or list(tools))[:limit]
-        if self._consumers and names:
-            from atc.catalogue.index.consumers import Consumers, with_consumers
+        room = min(self._consumers, limit - len(chosen))  # what words and meaning find stays
+        if names and room > 0:
+            from atc.catalogue.index.consumers import Consumers
 
             near = [hit.id for turn in found.counted for hit in turn.hits]
-            found.consumers = [each for each in Consumers(index, graph).of(chosen, task, near) if each.tool in tools]
-            chosen = with_consumers(chosen, found.consumers, limit)
+            taking = Consumers(index, graph).of(chosen, task, near)
+            found.consumers = [each for each in taking if each.tool in tools][:room]
+            chosen += [each.tool for each in found.consumers]
         offered = tools.only(*chosen)
         return sketch_of(offered, len(tools), found, (*self.notices, *notices))
 
