@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from atc.catalogue.graph.tool_graph import ToolGraph
+from atc.catalogue.index.consumers import Consumer
 from atc.catalogue.index.dialogue import MAX_QUERIES, PRODUCT, TOP, Turns, parse_plan, parse_query
 from atc.catalogue.index.index import Hit, Mode, ToolIndex
 from atc.catalogue.index.prerequisites import SURE, Prerequisite, Prerequisites
@@ -156,6 +157,7 @@ class Trajectory:
         plan: in words. ``goals``: its sub-goals.
         turns: the task's own words first, then each sub-goal, then the queries of the model.
         prerequisites: the tools that supply what found tools require.
+        consumers: the tools that take what found tools hand out.
         messages: the whole conversation with the model, as any other model would be given it.
         calls: of the model.
         skipped: no plan was asked for: one tool fits clearly.
@@ -169,6 +171,7 @@ class Trajectory:
     goals: tuple[str, ...] = ()
     turns: list[Turn] = field(default_factory=list)
     prerequisites: list[Prerequisite] = field(default_factory=list)
+    consumers: list[Consumer] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     calls: int = 0
     skipped: bool = False

@@ -70,6 +70,9 @@ class IndexRetriever:
         way: ``auto`` (words, and meaning where an encoder is there), ``lexical``, ``hybrid`` (as the index can),
             or ``planned``: hybrid, with queries that the model plans.
         prerequisites: add what found tools need and others supply.
+        consumers: so many tools are added at most that take what found tools hand out
+            (:mod:`atc.catalogue.index.consumers`).
+        together: let tools gain by those that runs have used with them.
         folder: where the indexes that are made here are kept; nowhere when not given.
         encoder: of the vectors of such an index; the one of this machine for ``auto`` when not given.
         scorers: what ranks, where it is there (:mod:`atc.catalogue.index.scorers`).
@@ -83,6 +86,8 @@ class IndexRetriever:
         way: Way = "hybrid",
         *,
         prerequisites: bool = True,
+        consumers: int = 0,
+        together: bool = True,
         folder: Path | None = None,
         encoder: Encoder | None = None,
         scorers: Collection[str] = SCORERS,
@@ -96,6 +101,7 @@ class IndexRetriever:
         self._index = index
         self._own: tuple[Toolset, ToolIndex] | None = None
         self._way, self._prerequisites = way, prerequisites
+        self._consumers, self._together = consumers, together
         self._folder, self._encoder = folder, encoder
         self._scorers, self._given_columns = scorers, columns
         self._turns = turns
@@ -149,7 +155,16 @@ class IndexRetriever:
                 f"the index has no tool of these, but {ranked[0]!r} and the like: build it of the same tools"
             )
         # where no tool has a word in common with the task, the first ones are offered
-        offered = tools.only(*(names or list(tools))[:limit])
+        chosen = (names or list(tools))[:limit]
+        room = min(self._consumers, limit - len(chosen))  # what words and meaning find stays
+        if names and room > 0:
+            from atc.catalogue.index.consumers import Consumers
+
+            near = [hit.id for turn in found.counted for hit in turn.hits]
+            taking = Consumers(index, graph).of(chosen, task, near)
+            found.consumers = [each for each in taking if each.tool in tools][:room]
+            chosen += [each.tool for each in found.consumers]
+        offered = tools.only(*chosen)
         return sketch_of(offered, len(tools), found, (*self.notices, *notices))
 
     @property
@@ -158,7 +173,7 @@ class IndexRetriever:
 
     def _runs_of(self, graph: ToolGraph | None) -> Sequence[Column]:
         """Return what runs have taught of what is used together; made anew when they have taught more."""
-        if graph is None or not (graph.learnt.follows or graph.learnt.feeds):
+        if not self._together or graph is None or not (graph.learnt.follows or graph.learnt.feeds):
             return ()
         if self._runs is None or self._runs.learnt is not graph.learnt:
             from atc.catalogue.index.together import RunsTogether
