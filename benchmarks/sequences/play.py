@@ -133,7 +133,9 @@ class Play:
         name = f"{self.seed}/{step.environment}/{step.task.id}"
         begins_wrong = self.model is None and Draw(name).number("begins wrong", MISTAKEN) == 0
         mistake = mistaken(program, self.world.protocols, name) if begins_wrong else None
-        return Script(program, step.tools, self.world.twins, self.world.protocols, step.broken, mistake)
+        return Script(
+            program, step.tools, self.world.twins, self.world.protocols, step.broken, mistake, self.system.asks
+        )
 
     async def _tried(self, agent: Agent, step: Step, script: Script, events: list[Event]) -> Row:
         events.clear()
@@ -178,6 +180,7 @@ class Play:
             "needed": sorted(set(step.tools)),
             "missed": sorted(tool for tool in set(step.tools) if not {tool, twins.get(tool)} & offered),
             "broken": broken,
+            "beside": [tool for tool in broken if twins.get(tool) in offered],
             "met": sorted(set(broken) & called),
             "banned": sorted(set(broken) & banned),
         }

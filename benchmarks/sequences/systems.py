@@ -25,6 +25,7 @@ class System:
         settings: of the agent, beside those of all systems.
         search: how tools are sought, as arguments of the retriever; ``None`` for the product's own.
         by_model: whether the part needs a model, which a script is not.
+        asks: whether the script looks for tools that it is not shown.
     """
 
     name: str
@@ -32,6 +33,7 @@ class System:
     settings: Mapping[str, Any] = field(default_factory=dict)
     search: Mapping[str, bool] | None = None
     by_model: bool = False
+    asks: bool = True
 
     def retriever(self, catalogue: Path) -> IndexRetriever | None:
         """Return the retriever, which is the product's own but for ``search``; ``None`` for the product's own."""
@@ -50,6 +52,7 @@ SYSTEMS: Mapping[str, System] = {
         System("no-co-usage", "without what is used together", search={"together": False}),
         System("no-tier-1", "without repairs of arguments by rule", {"rules": _BY_RULE}),
         System("no-tier-2", "without repairs of arguments by the model", {"rules": f"-{MODEL_REPAIR}"}, by_model=True),
+        System("no-search", "whose script never looks for what is not offered", asks=False),
         System("both-ways", "with tools that take what found ones hand out, too", search={"consumers": True}),
     )
 }
