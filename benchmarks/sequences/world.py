@@ -182,9 +182,10 @@ class World:
         failed: Counter[str] = Counter()
         while len(made) < most and any(left.values()):
             for group in left.values():
-                if group and len(made) < most:
+                solution: _Solution | None = None
+                while group and len(made) < most and solution is None:
                     home, task = group.pop(0)
-                    if (solution := await _solved(_Renamed(self, home), home, task)) is None:
+                    if (solution := await _solved(_Renamed(home), home, task)) is None:
                         failed[home.environment.name] += 1
                     else:
                         made.append((home, task, solution))
@@ -264,7 +265,7 @@ class _Solution:
 class _Renamed(Environment):
     """The tasks of an environment over the tools of the catalogue, none of them broken."""
 
-    def __init__(self, world: World, home: Home) -> None:
+    def __init__(self, home: Home) -> None:
         self.name = home.environment.name
         self._home = home
         self.last: Episode | None = None
