@@ -80,15 +80,19 @@ def homes(data: Path | None, names: Sequence[str]) -> tuple[Home, ...]:
 
     A tool of one service that two environments have is one tool.
     """
-    made = [_home(environment) for name in names for environment in _opened(name, data)]
+    return tuple(named([_home(environment) for name in names for environment in _opened(name, data)]))
+
+
+def named(some: Sequence[Home]) -> Sequence[Home]:
+    """Give the tools of environments their names in the catalogue."""
     shared: dict[str, set[str]] = {}
-    for home in made:
+    for home in some:
         for name, protocol in home.protocols.items():
             shared.setdefault(name, set()).add(_same(protocol))
-    for home in made:
+    for home in some:
         for name in home.protocols:
             home.names[name] = name if len(shared[name]) == 1 else f"{home.environment.name}_{name}"
-    return tuple(made)
+    return some
 
 
 def _opened(name: str, data: Path | None) -> list[Environment]:
