@@ -38,6 +38,8 @@ from benchmarks.systems.atc import sources_digest
 from benchmarks.tasks import RESULTS, seeds_of
 
 SCRIPTED = "scripted"
+LOST = "failed"
+"""How a run ends whose model failed in the middle: that task is tried again on a restart."""
 
 
 def picked(steps: Sequence[Step], count: int | None) -> list[Step]:
@@ -125,7 +127,8 @@ async def run(
             err.print(f"seed {seed}: {len(steps)} tasks over {len(world.protocols)} tools", markup=False)
             for system in systems:
                 folder = folder_of(file, system.name, seed, name, version, terms)
-                tried = {row.step for row in rows if row.key == (system.name, seed, name, version, terms)}
+                own = [row for row in rows if row.key == (system.name, seed, name, version, terms)]
+                tried = {row.step for row in own if model is None or row.status != LOST}
                 if tried and not folder.exists():
                     raise UsageError(f"{file} has tries of {system.name}, but {folder} is gone: name another --out")
                 folder.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from typing import Any
 from atc._records.events import Event
 from atc.agent import Agent
 from atc.calls.sending import CallPolicy
-from atc.errors import EnvironmentProblem, UsageError
+from atc.errors import EnvironmentProblem, ModelError, UsageError
 from atc.models.base import Model
 from atc.programs.program import Program
 from atc.result import Result
@@ -146,8 +146,10 @@ class Play:
             async with opened.tools.opened():
                 result = await agent.arun(step.task.text)
                 solved = result.status == "answered" and opened.check(result.json_value)
-        except EnvironmentProblem:
+        except (EnvironmentProblem, UsageError):
             raise
+        except ModelError as problem:
+            raise EnvironmentProblem(f"{problem}; the same command goes on") from None
         except Exception as problem:  # the task is lost, the others go on
             error = f"{type(problem).__name__}: {problem}"
         finally:

@@ -16,7 +16,7 @@ from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from benchmarks.environments import Task
 from benchmarks.environments.services import Library
-from benchmarks.sequences.__main__ import picked
+from benchmarks.sequences.__main__ import opened_model, picked, run
 from benchmarks.sequences.play import Play
 from benchmarks.sequences.rows import Row, append, latest, publish, read_rows
 from benchmarks.sequences.script import NOTHING, Script, mistaken
@@ -24,6 +24,8 @@ from benchmarks.sequences.systems import SYSTEMS
 from benchmarks.sequences.table import COLUMNS, figures, lines
 from benchmarks.sequences.twins import Twin, twin_of
 from benchmarks.sequences.world import Step, World
+from tests.support.fake_openai_server import serving
+from tests.support.ruler import says
 
 BOOK = "get_book"
 PROTOCOLS = {name: tool.protocol for name, tool in Library().toolset().items()}
@@ -116,6 +118,22 @@ def test_a_sequence_is_played_and_what_breaks_is_routed_round(tmp_path: Path) ->
     others = _played(world, "no-recombine", tmp_path / "others.jsonl", frozenset(range(4)))
     assert list(others) == [4, 5, 6, 7, 8]  # what was tried is not tried again
     assert not any(row.banned or row.routed for row in others.values())
+
+
+@pytest.mark.slow
+def test_a_model_at_an_endpoint_writes_the_programs_and_what_has_ended_is_not_tried_again(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    with serving(*[says("```python\nanswer = 1\n```", read=1000)] * 40) as server:
+        for _ in range(2):
+            with opened_model("openai:tiny", server.url) as model:
+                asyncio.run(run(None, [SYSTEMS["no-learn"]], [0], model, 6, 0, 3, file))
+            rows = read_rows(file)
+            asked = sum(row.model_calls for row in rows)
+            assert [row.third for row in rows] == [1, 2, 3]
+            assert {row.model for row in rows} == {"tiny"}
+            assert not any(row.solved or row.mistake for row in rows)
+            assert asked == len(server.requests) >= 3
+            assert sum(row.prompt_tokens for row in rows) == 1000 * asked
 
 
 def test_so_many_tasks_are_picked_of_each_third_and_half_of_them_need_what_is_broken() -> None:
