@@ -14,8 +14,6 @@ Way = Literal["down", "refused", "changed", "slow"]
 """``down``: the service answers 503, or 500 where only this operation fails. ``refused``: it answers 403, and no other
 arguments help. ``changed``: every key of its response has another name, against its document. ``slow``: no answer."""
 WAYS: tuple[Way, ...] = get_args(Way)
-WAYS_ALONE: tuple[Way, ...] = ("down", "refused", "changed")
-"""How one operation breaks whose service answers otherwise. Silence is taken for a service out of reach."""
 
 SILENT_S = 30.0
 """Seconds for which a slow tool says nothing: more than a benchmark waits for one call."""

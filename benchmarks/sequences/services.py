@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -80,15 +80,19 @@ def homes(data: Path | None, names: Sequence[str]) -> tuple[Home, ...]:
 
     A tool of one service that two environments have is one tool.
     """
-    made = [_home(environment) for name in names for environment in _opened(name, data)]
+    return tuple(named([_home(environment) for name in names for environment in _opened(name, data)]))
+
+
+def named(some: Sequence[Home]) -> Sequence[Home]:
+    """Give the tools of environments their names in the catalogue."""
     shared: dict[str, set[str]] = {}
-    for home in made:
+    for home in some:
         for name, protocol in home.protocols.items():
             shared.setdefault(name, set()).add(_same(protocol))
-    for home in made:
+    for home in some:
         for name in home.protocols:
             home.names[name] = name if len(shared[name]) == 1 else f"{home.environment.name}_{name}"
-    return tuple(made)
+    return some
 
 
 def _opened(name: str, data: Path | None) -> list[Environment]:
@@ -102,7 +106,7 @@ def _home(environment: Environment) -> Home:
             gold = environment.gold(task)
             if gold is not None and gold.calls:
                 tasks.append(task)
-                golds[task.id] = gold
+                golds[task.id] = _with_look_ups(environment, task, gold)
     protocols: dict[str, Protocol] = {}
     examples: dict[str, dict[str, Example]] = {}
     holders: dict[str, Task] = {}
@@ -115,6 +119,17 @@ def _home(environment: Environment) -> Home:
     several = {name: tuple(found.values()) for name, found in examples.items() if len(found) > 1}
     protocols |= {name: protocols[name].model_copy(update={"examples": ()}) for name in several}
     return Home(environment, tasks, golds, protocols, several, holders)
+
+
+def _with_look_ups(environment: Environment, task: Task, gold: Gold) -> Gold:
+    """A solution that asks for the addresses of people whom the task names; WorkBench's just have them."""
+    if environment.name != "workbench":
+        return gold
+    addresses = {value for _, arguments in gold.calls for value in arguments.values() if "@" in str(value)}
+    names = {address.partition(".")[0] for address in addresses if address not in task.text}
+    calls = [("company_directory_find_email_address", {"name": name}) for name in sorted(names)]
+    known = [*gold.calls]
+    return replace(gold, calls=(*(call for call in calls if call not in known), *known))
 
 
 def _at_service(environment: Environment, protocol: Protocol) -> Protocol:

@@ -1,8 +1,9 @@
 """Near-duplicates of reads: what another vendor offers in their place, with other names for the same things.
 
-A twin is made of a tool's names and types alone. The words of its names are changed by a table of synonyms, its
-descriptions are made of the words of the names, and no sentence of the original is kept. It takes and answers the same
-values, so it is right wherever the original is.
+A twin is made of a tool's names and types alone. Words of its names are changed by a table of synonyms: a third of
+them, two thirds, or all, for vendors differ from each other more or less. Its descriptions are made of the words of the
+names, and no sentence of the original is kept. It takes and answers the same values, so it is right wherever the
+original is.
 
 What one service calls a thing by (an ``id``, a ``token``) means nothing to another, nor does another know what was
 written to it. So a twin that takes or gives such a value, or reads what its user keeps there, belongs to the same
@@ -12,10 +13,11 @@ service, as another edition of the operation; any other is of another service.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any
+from hashlib import sha256
+from typing import Any, TypeVar
 
 from atc.result import Effect
 from atc.schemas.identifiers import HANDED_OUT, THINGS, is_identifier
@@ -52,12 +54,21 @@ _SYNONYMS: Mapping[str, str] = dict(
     product:article item:entry stock:inventory brand:make part:component repair:job mechanic:fitter
     plate:registration book:volume loan:lending doctor:physician patient:case appointment:visit
     prescription:medication specialty:field disease:illness symptom:complaint
-    result:hit data:payload value:reading info:facts details:facts file:document folder:directory directory:folder
+    data:payload value:reading info:facts details:facts file:document folder:directory directory:folder
     event:happening meeting:session calendar:agenda task:job project:undertaking board:panel
     visit:call traffic:visits
     """.split()
 )
 """Words of names, and what another vendor says for them."""
+DISTANCES = (1 / 3, 2 / 3, 1.0)
+"""Shares of the words that have a synonym and are changed; a twin has one of them, by the original's name."""
+_VERBS = frozenset(
+    """
+    get list search find query lookup check calculate compute convert display show view retrieve read estimate filter
+    verify discover summarize add
+    """.split()
+)
+"""First words of a tool's name, which a twin always changes."""
 _IDENTIFIERS = ("ref", "uuid", "id")
 """Words for ``id``: a vendor has one of them."""
 _LONG: Mapping[str, str] = {
@@ -68,6 +79,8 @@ _LONG: Mapping[str, str] = {
 _HEADS = frozenset("id name code date time number type count url rating price title key status".split())
 """Last words of a name that say what of a thing is meant: ``city_name`` is the name of the city."""
 _VENDORS = ("meridian", "northlight", "bluefinch", "oakline", "silverbay", "kestrel", "amberway", "fieldstone")
+_SINGULAR: Mapping[str, str] = {"cities": "city", "countries": "country", "currencies": "currency"}
+_T = TypeVar("_T")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 _NAMED = ("properties", "$defs", "definitions")
@@ -93,6 +106,7 @@ class Twin:
         protocol: what is read of the twin.
         names: what the twin calls each argument and field of the original.
         same_service: whether it is another edition of the operation at the original's own service.
+        distance: share of the words that are changed, of those that have a synonym.
     """
 
     name: str
@@ -100,6 +114,7 @@ class Twin:
     protocol: Protocol
     names: Mapping[str, str]
     same_service: bool
+    distance: float
 
     def tool(self, transport: Transport) -> Tool:
         """Make the tool: it works on what the original works on.
@@ -132,7 +147,7 @@ def under(names: Mapping[str, str], value: Any) -> Any:
     return [under(names, part) for part in value] if isinstance(value, list) else value
 
 
-def twin_of(protocol: Protocol, taken: Sequence[str] = (), *, public: bool = True) -> Twin | None:
+def twin_of(protocol: Protocol, taken: Collection[str] = (), *, public: bool = True) -> Twin | None:
     """Make the near-duplicate of a read.
 
     Args:
@@ -147,9 +162,10 @@ def twin_of(protocol: Protocol, taken: Sequence[str] = (), *, public: bool = Tru
     if protocol.effect is not Effect.READ or not fields:
         return None
     arguments = [*_properties(protocol.parameters)]
-    names = _renamed([*arguments, *fields], _one_of(_IDENTIFIERS, protocol.name))
+    other_words = _Words(protocol.name, _one_of(DISTANCES, protocol.name))
+    names = _renamed([*arguments, *fields], other_words)
     own = not public or any(is_identifier(name, THINGS | HANDED_OUT) for name in names)
-    name = _tool_name(protocol.name, taken)
+    name = other_words.tool(taken)
     source = protocol.source
     if not own:
         vendor = _one_of(_VENDORS, source.location)
@@ -164,7 +180,7 @@ def twin_of(protocol: Protocol, taken: Sequence[str] = (), *, public: bool = Tru
         source=source.model_copy(update={"operation": name, "path": "", "name": ""}),
         provenance=Provenance.IMPORTED,
     )
-    return Twin(name, _adapter(protocol, made, names), made, names, own)
+    return Twin(name, _adapter(protocol, made, names), made, names, own, other_words.distance)
 
 
 def words(name: str) -> list[str]:
@@ -172,47 +188,66 @@ def words(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(name)]
 
 
-def _one_of(some: Sequence[str], name: str) -> str:
-    """One of some words, always the same for a name."""
-    return some[sum(map(ord, name)) % len(some)]
+@dataclass(frozen=True)
+class _Words:
+    """The words of one vendor.
+
+    Attributes:
+        original: the name of the tool whose twin is made; it draws the words.
+        distance: share of the words that are changed.
+    """
+
+    original: str
+    distance: float
+
+    def name(self, name: str) -> str:
+        """A name in other words, where there are such."""
+        whole = "_".join(words(name))
+        if whole in _SYNONYMS and self._changes(whole):
+            return _SYNONYMS[whole]
+        return "_".join(self._word(each) for each in words(name))
+
+    def tool(self, taken: Collection[str]) -> str:
+        """The name of the tool; its verb is always another one."""
+        first, *rest = words(self.original)
+        other = "_".join([_SYNONYMS[first] if first in _VERBS else self._word(first), *map(self._word, rest)])
+        if other == self.original:
+            other = f"look_up_{other}"
+        return other if other not in taken else f"{other}_2"
+
+    def _changes(self, word: str) -> bool:
+        return _drawn(f"{self.original}/{word}") < self.distance
+
+    def _word(self, word: str) -> str:
+        if word in ("id", "ids"):
+            return _one_of(_IDENTIFIERS, self.original) + word[2:]
+        single = _SINGULAR.get(word, word.removesuffix("s"))
+        if word in _SYNONYMS:
+            return _SYNONYMS[word] if self._changes(word) else word
+        if single not in _SYNONYMS or not self._changes(single):
+            return word
+        other = _SYNONYMS[single]
+        return other if other.endswith("s") else f"{other}s"
 
 
-def _other(name: str, identifier: str = "id") -> str:
-    """A name in other words, where there are such."""
-    whole = "_".join(words(name))
-    if whole in _SYNONYMS:
-        return _SYNONYMS[whole]
-    return "_".join(_word(each, identifier) for each in words(name))
+def _drawn(text: str) -> float:
+    """A number below 1, always the same for a text."""
+    return int.from_bytes(sha256(text.encode()).digest()[:4]) / 2**32
 
 
-def _word(word: str, identifier: str) -> str:
-    if word in ("id", "ids"):
-        return identifier + word[2:]
-    if word in _SYNONYMS:
-        return _SYNONYMS[word]
-    singular = word[:-1] if word.endswith("s") else ""
-    single = {"cities": "city", "countries": "country", "currencies": "currency"}.get(word, singular)
-    if single not in _SYNONYMS:
-        return word
-    other = _SYNONYMS[single]
-    return other if other.endswith("s") else f"{other}s"
+def _one_of(some: Sequence[_T], name: str) -> _T:
+    """One of some, always the same for a name."""
+    return some[int(_drawn(name) * len(some))]
 
 
-def _renamed(originals: Sequence[str], identifier: str) -> dict[str, str]:
+def _renamed(originals: Sequence[str], other_words: _Words) -> dict[str, str]:
     """Another name for each: no two get the same one, nor one that an original has."""
     made: dict[str, str] = {}
     for name in dict.fromkeys(originals):
-        other = _other(name, identifier)
+        other = other_words.name(name)
         usable = other.isidentifier() and other not in made.values() and (other == name or other not in originals)
         made[name] = other if usable else name
     return made
-
-
-def _tool_name(name: str, taken: Sequence[str]) -> str:
-    other = _other(name)
-    if other == name:
-        other = f"look_up_{name}"
-    return other if other not in taken else f"{other}_2"
 
 
 def _phrase(name: str) -> str:

@@ -29,15 +29,15 @@ from atc.tools.tool import Tool, Toolset
 from benchmarks.atlas import load_tasks
 from benchmarks.environments import Environment, Episode, Gold, MadeCall, Task
 from benchmarks.right_programs import RightProgram, places, right_program
-from benchmarks.sequences.breaking import WAYS, WAYS_ALONE, Way, broken
+from benchmarks.sequences.breaking import WAYS, Way, broken
 from benchmarks.sequences.services import NO_DATA, WITH_DATA, Home, Refusing, Rooms, distractors, homes, with_examples
 from benchmarks.sequences.shop_programs import PROGRAMS
 from benchmarks.sequences.twins import Twin, twin_of
 
 ENVIRONMENTS: Sequence[str] = (*NO_DATA, *WITH_DATA)
-TWINNED = 0.75
+TWINNED = 0.8
 """Share of the reads of solutions that have a near-duplicate, of those whose documents allow for one."""
-BROKEN = 0.6
+BROKEN = 0.75
 """Share of those that break, of what the second half needs."""
 BACK = 1 / 3
 """Share of the broken ones that come back."""
@@ -182,9 +182,10 @@ class World:
         failed: Counter[str] = Counter()
         while len(made) < most and any(left.values()):
             for group in left.values():
-                if group and len(made) < most:
+                solution: _Solution | None = None
+                while group and len(made) < most and solution is None:
                     home, task = group.pop(0)
-                    if (solution := await _solved(_Renamed(self, home), home, task)) is None:
+                    if (solution := await _solved(_Renamed(home), home, task)) is None:
                         failed[home.environment.name] += 1
                     else:
                         made.append((home, task, solution))
@@ -226,10 +227,9 @@ class World:
         made: dict[str, tuple[Way, int, int]] = {}
         for place, tool in enumerate(chosen):
             random = Random(self._lot("way", tool))
-            ways = WAYS_ALONE if self.twins[tool].same_service else WAYS
             begin = middle if random.random() < 0.5 else random.randrange(middle, later + 1)
-            end = last if place < round(BACK * len(chosen)) else steps
-            made[tool] = random.choice(ways), begin, end
+            end = last if random.random() < BACK else steps
+            made[tool] = WAYS[place % len(WAYS)], begin, end
         return made
 
     def _opened(self, home: Home, task: Task, ways: Mapping[str, Way]) -> Opened:
@@ -265,7 +265,7 @@ class _Solution:
 class _Renamed(Environment):
     """The tasks of an environment over the tools of the catalogue, none of them broken."""
 
-    def __init__(self, world: World, home: Home) -> None:
+    def __init__(self, home: Home) -> None:
         self.name = home.environment.name
         self._home = home
         self.last: Episode | None = None
@@ -315,10 +315,11 @@ async def _solved(renamed: _Renamed, home: Home, task: Task) -> _Solution | None
 
 
 def _invents(gold: Gold, made: RightProgram) -> bool:
-    """Tell whether a solution has an identifier that neither the task nor a response gives: no program has it."""
+    """Tell whether a solution has an identifier or an address that neither the task nor a response gives."""
     given = [pair for _, arguments in gold.calls for pair in _named(arguments)]
     invented = {value for values in made.not_given.values() for value in values}
-    return any(is_identifier(name, THINGS | HANDED_OUT) and str(value) in invented for name, value in given)
+    own = [str(value) for name, value in given if is_identifier(name, THINGS | HANDED_OUT) or "@" in str(value)]
+    return not invented.isdisjoint(own)
 
 
 def _named(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
