@@ -156,10 +156,10 @@ def twin_of(protocol: Protocol, taken: Collection[str] = (), *, public: bool = T
         public: whether what it reads is the same for everybody.
 
     Returns:
-        The twin; ``None`` where the tool does more than read, or its document names no field of the response.
+        The twin; ``None`` where the tool does more than read, or its document does not say what it answers with.
     """
     fields = [*_properties(protocol.returns)]
-    if protocol.effect is not Effect.READ or not fields:
+    if protocol.effect is not Effect.READ or not (fields or _is_plain(protocol.returns)):
         return None
     arguments = [*_properties(protocol.parameters)]
     other_words = _Words(protocol.name, _one_of(DISTANCES, protocol.name))
@@ -260,7 +260,22 @@ def _phrase(name: str) -> str:
 
 def _tool_described(name: str, fields: Sequence[str]) -> str:
     spelled = " ".join(words(name)).capitalize()
+    if not fields:
+        return f"{spelled}."
     return f"{spelled}. Gives {', '.join(' '.join(words(field)) for field in fields[:6])}."
+
+
+def has_keys(protocol: Protocol) -> bool:
+    """Tell whether the document of a tool names fields of its response."""
+    return any(_properties(protocol.returns))
+
+
+def _is_plain(schema: Any) -> bool:
+    """Tell whether a response is one value, or a list of such."""
+    if not isinstance(schema, dict):
+        return False
+    kind = schema.get("type")
+    return kind in ("string", "integer", "number", "boolean") or (kind == "array" and _is_plain(schema.get("items")))
 
 
 def _properties(schema: Any) -> Iterator[str]:

@@ -32,7 +32,7 @@ from benchmarks.right_programs import RightProgram, places, right_program
 from benchmarks.sequences.breaking import WAYS, Way, broken
 from benchmarks.sequences.services import NO_DATA, WITH_DATA, Home, Refusing, Rooms, distractors, homes, with_examples
 from benchmarks.sequences.shop_programs import PROGRAMS
-from benchmarks.sequences.twins import Twin, twin_of
+from benchmarks.sequences.twins import Twin, has_keys, twin_of
 
 ENVIRONMENTS: Sequence[str] = (*NO_DATA, *WITH_DATA)
 TWINNED = 0.8
@@ -103,7 +103,7 @@ class World:
         seed: draws the tasks, their order, the near-duplicates, the distractors and what breaks.
         tasks: how many at most; of each environment equally many, as far as it has them.
         distractors: tools of OpenAPI documents that refuse when called, at most; none without data.
-        environments: whose tasks, of :data:`ENVIRONMENTS`; by default all that can be had with this data.
+        environments: whose tasks, of :data:`ENVIRONMENTS`; by default all, or without data those that need none.
 
     Attributes:
         steps: the tasks in their order.
@@ -229,7 +229,8 @@ class World:
             random = Random(self._lot("way", tool))
             begin = middle if random.random() < 0.5 else random.randrange(middle, later + 1)
             end = last if random.random() < BACK else steps
-            made[tool] = WAYS[place % len(WAYS)], begin, end
+            ways = [way for way in WAYS if way != "changed" or has_keys(originals[tool])]
+            made[tool] = ways[place % len(ways)], begin, end
         return made
 
     def _opened(self, home: Home, task: Task, ways: Mapping[str, Way]) -> Opened:

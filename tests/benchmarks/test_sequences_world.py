@@ -18,7 +18,7 @@ from atc.tools.tool import Toolset
 from benchmarks.environments.base import served
 from benchmarks.sequences.breaking import WAYS, Way, broken, renamed
 from benchmarks.sequences.services import Home, distractors, named
-from benchmarks.sequences.twins import DISTANCES, twin_of, under
+from benchmarks.sequences.twins import DISTANCES, has_keys, twin_of, under
 from benchmarks.sequences.world import Step, World
 from benchmarks.shops import environments
 
@@ -137,11 +137,21 @@ def test_no_two_names_of_a_twin_are_the_same() -> None:
 
 @pytest.mark.parametrize(
     "changed",
-    [{"effect": Effect.WRITE}, {"effect": Effect.UNKNOWN}, {"returns": None}, {"returns": {"type": "string"}}],
+    [{"effect": Effect.WRITE}, {"effect": Effect.UNKNOWN}, {"returns": None}, {"returns": {"type": "object"}}],
     ids=["writes", "may write", "no response known", "no field"],
 )
 def test_what_has_no_twin(changed: dict[str, Any]) -> None:
     assert twin_of(CITY.model_copy(update=changed)) is None
+
+
+def test_a_list_of_plain_values_is_answered_as_it_is() -> None:
+    listed = CITY.model_copy(update={"returns": {"type": "array", "items": {"type": "string"}}})
+    twin = twin_of(listed)
+    assert twin is not None
+    assert not has_keys(listed)
+    made: dict[str, Any] = {twin.name: lambda **arguments: [*arguments.values()]}
+    exec(twin.adapter, made)  # noqa: S102 - our own text
+    assert made["_get_city"](name="Lyon") == ["Lyon"]
 
 
 def test_what_only_one_service_knows_is_read_at_that_service() -> None:
