@@ -129,7 +129,10 @@ class Recovery:
             (tool, *each.tools) for tool in bans for each in bans.substitutes(tool) if called.issuperset(each.tools)
         ]
         for tool, *before, by in ways:
-            self._run.emit("substituted", {"tool": tool, "by": by, **({"before": before} if before else {})})
+            if before:
+                self._run.emit("substituted", {"tool": tool, "by": by, "before": before})
+            else:
+                self._run.emit("substituted", {"tool": tool, "by": by})
         return ways
 
     # ------------------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from atc.catalogue.graph.substitutes import (
     said_of,
 )
 from atc.catalogue.graph.tool_graph import ToolGraph
-from atc.schemas.identifiers import GENERIC, is_identifier
+from atc.schemas.identifiers import GENERIC, THINGS, is_identifier
 from atc.schemas.protocol import Protocol, parameters_of
 
 MOST = 2
@@ -42,6 +42,9 @@ MAX_TOOLS = 4
 """Tools of one chain."""
 MAX_TARGETS, MAX_REACHED, MAX_PATHS, BUDGET = 8, 80, 4, 2_000
 """Tools that a chain may end with, tools before it that are looked at, paths to each, and steps of each search."""
+
+_KEYS = THINGS | {"pk", "identifier", "identifying", "identifies"}
+"""Words of arguments that are a key, whatever they are called."""
 
 Items = Collection[tuple[str, Path]]
 """Items of earlier responses: the tool that gave each, and its place, where ``[]`` is some item of a list."""
@@ -187,7 +190,15 @@ class _Search:
             return _item(feed) in self._held
         if not self._may_call(supplier.tool) or feed.standing > 0:
             return False
-        return "[]" not in supplier.path or bool(self._named_by(supplier.tool))
+        if "[]" in supplier.path:
+            return bool(self._selecting(feed) & self._named_by(supplier.tool))
+        return bool(self._selecting(feed)) or not self._given_of(supplier.tool)
+
+    def _selecting(self, feed: Feed) -> frozenset[str]:
+        """Return the arguments by which a supplier selects what it gives: what its consumer is given too does not, as
+        the tenant or the version that all tools of a service take."""
+        given, too = self._given_of(feed.supplier.tool), set(self._given_of(feed.consumer).values())
+        return frozenset(name for name, of_broken in given.items() if of_broken not in too)
 
     def _given_of(self, key: str) -> Mapping[str, str]:
         """Return the required parameters of a tool that an argument of the broken call fills, each with that one."""
@@ -206,19 +217,22 @@ class _Search:
         self._left -= len(given) * len(wanted)
         foreign, said = self._index.foreign(self._tool, key), said_of(self._graph, self._tool, key)
         pairs = [(wanted[b], given[a]) for a, b, _ in paired(given, wanted, foreign, said) if wanted[b].required]
-        same = [(one, other) for one, other in pairs if one.words != other.words or _is_one_thing(one, other)]
+        same = [(one, other) for one, other in pairs if _is_one_thing(one, other)]
         self._given[key] = {one.name: other.name for one, other in same}
         self._named[key] = frozenset(one.name for one, other in same if _is_name(one) and _is_name(other))
 
 
 def _is_one_thing(one: Concept, other: Concept) -> bool:
-    """Return whether two arguments with one name are of one thing: the name of an airport is not that of a city."""
-    return not GENERIC.issuperset(one.words) or bool(one.owner & other.owner)
+    """Return whether two arguments are of one thing: an id is no name, and an airport's name is not that of a city."""
+    if is_identifier(one.name, THINGS) != is_identifier(other.name, THINGS):
+        return False
+    return one.words != other.words or not GENERIC.issuperset(one.words) or bool(one.owner & other.owner)
 
 
 def _is_name(argument: Concept) -> bool:
     """Return whether an argument is the words by which people call a thing, and no code or number of it."""
-    return "string" in argument.types and not argument.members and not is_identifier(argument.name)
+    told = argument.described | set(argument.words)
+    return "string" in argument.types and not argument.members and not is_identifier(argument.name) and not told & _KEYS
 
 
 def _item(feed: Feed) -> tuple[str, Path]:
