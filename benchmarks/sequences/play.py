@@ -93,7 +93,8 @@ class Play:
             return
         events: list[Event] = []
         scripted = ScriptedModel() if self.model is None else None
-        async with self._agent(self.world.open(todo[0]).tools, self.model or scripted, events) as agent:
+        agent = self._agent(self.world.open(todo[0]).tools, self.model or scripted, events)
+        async with agent:
             for step in todo:
                 script = await self._script(step)
                 if scripted is not None:
@@ -146,7 +147,8 @@ class Play:
         solved, error = False, ""
         try:
             async with opened.tools.opened():
-                result = await agent.arun(step.task.text)
+                with self.system.without_chains():
+                    result = await agent.arun(step.task.text)
                 solved = result.status == "answered" and opened.check(result.json_value)
         except (EnvironmentProblem, UsageError):
             raise
