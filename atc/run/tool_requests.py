@@ -122,6 +122,8 @@ class ToolRequests:
 
     async def add(self, tools: Toolset) -> None:
         """Offer these tools too, from the next program on."""
+        if self._finder is not None:
+            self._finder.note_offered(tools)
         await self._offer(self._run.tools + tools)
         offered = [name for name in self._run.tools if not self.is_request(name)]
         self._run.emit("tools_chosen", {"tools": offered, "found": list(tools)})

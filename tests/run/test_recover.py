@@ -102,6 +102,31 @@ def test_a_read_that_breaks_is_routed_round(way: str) -> None:
     assert prompts(made)[-1].count("is down in this run") == 1
 
 
+class _OnlyThe:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Any) -> Sketch:
+        return Sketch(tools.only(self._name) if task.startswith("How") else tools)
+
+
+LOOKS = "find_tools(query='weather')"
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        pytest.param([OLD, f"```python\n{LOOKS}\n```", NEW], id="it looks after that"),
+        pytest.param([OLD.replace("answer", f"{LOOKS}\nanswer", 1), NEW], id="it looks in the same program"),
+    ],
+)
+def test_what_is_offered_in_the_place_of_a_broken_tool_is_not_found_again(replies: list[Any]) -> None:
+    made = agent(weather("raises"), replies, retriever=_OnlyThe("weather_a"), max_tools=1)
+    result = made.run("How warm is it in Lyon?")
+    assert (result.status, result.value) == ("answered", 3)
+    assert result.revisions[-1].substituted == (("weather_a", "weather_b"),)
+
+
 @pytest.mark.parametrize("way", ["raises", "bug", "null", "drifts"])
 def test_without_the_rule_it_is_as_before(way: str) -> None:
     made = agent(weather(way), rules="-recombine")
