@@ -23,6 +23,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from atc.catalogue.catalogue import Catalogue
+from atc.catalogue.index.consumers import Consumers
 from atc.catalogue.index.index import ToolIndex
 from atc.catalogue.index.minilm import MiniLM
 from atc.catalogue.index.retriever import IndexRetriever
@@ -71,20 +72,30 @@ class Crowd:
 
 @dataclass(frozen=True)
 class Way:
-    """How tools are found: what :class:`IndexRetriever` is given; ``more``: offered beyond the limit."""
+    """How tools are found.
+
+    Attributes:
+        options: what :class:`IndexRetriever` is given.
+        more: tools that are offered beyond the limit.
+        consumers: so many of the last places are given to consumers, full or not.
+    """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     more: int = 0
+    consumers: int = 0
 
 
 def ways(consumers: Iterable[int]) -> list[Way]:
     """Return what is compared."""
     return [
-        Way("default, before"),
-        Way("without prerequisites", {"prerequisites": False}),
-        *(Way(f"consumers, {most}", {"consumers": most}) for most in consumers),
-        *(Way(f"{most} more by rank", {}, most) for most in consumers),
+        Way("words and meaning", {"prerequisites": False, "services": False}),
+        Way("and prerequisites", {"services": False}),
+        Way("and services", {}),
+        Way("services, without prerequisites", {"prerequisites": False}),
+        *(Way(f"all, and {most} consumers", {"consumers": most}) for most in consumers),
+        *(Way(f"prerequisites, {most} of 20 consumers", {"services": False}, consumers=most) for most in consumers),
+        *(Way(f"prerequisites, {most} more by rank", {"services": False}, more=most) for most in consumers),
     ]
 
 
@@ -160,10 +171,13 @@ def offered(crowd: Crowd, way: Way, index: ToolIndex, settings: Settings) -> lis
     made = []
     for task in crowd.tasks:
         began = time.perf_counter()
-        sketch = asyncio.run(catalogue.sketch(task.text, settings.max_tools + way.more, _nobody))
+        sketch = asyncio.run(catalogue.sketch(task.text, settings.max_tools + way.more - way.consumers, _nobody))
+        names = [*sketch.tools]
+        if way.consumers:
+            names += [each.tool for each in Consumers(index).of(names, task.text)][: way.consumers]
         seconds = time.perf_counter() - began
-        tokens = sum(_characters(each) for each in sketch.tools.protocols) / _A_TOKEN
-        made.append(Offered(task, len(task.needed - set(sketch.tools)), len(sketch.tools), tokens, seconds))
+        tokens = sum(_characters(crowd.tools[name].protocol) for name in names) / _A_TOKEN
+        made.append(Offered(task, len(task.needed - set(names)), len(names), tokens, seconds))
     return made
 
 
@@ -203,7 +217,7 @@ def main(
     half: Annotated[str, typer.Option(help="choose, report or both.")] = "report",
     encoder: Annotated[bool, typer.Option(help="By meaning too.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Tasks of each environment, drawn by a hash.")] = 120,
-    consumers: Annotated[str, typer.Option(help="So many are added at most, comma-separated.")] = "1,2,3,4,6",
+    consumers: Annotated[str, typer.Option(help="So many are added at most, comma-separated.")] = "2,4",
     each: Annotated[bool, typer.Option(help="A line for each environment of the catalogue together, too.")] = False,
     as_json: AsJson = False,
 ) -> None:

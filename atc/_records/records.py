@@ -120,6 +120,11 @@ Value = Annotated[Any, BeforeValidator(value_from_json), PlainSerializer(pack, w
 Arguments = Annotated[dict[str, Any], BeforeValidator(value_from_json), PlainSerializer(pack, when_used="json")]
 
 
+def is_empty(value: object) -> bool:
+    """Return whether a field of text or a list says nothing, for the same purpose."""
+    return not value
+
+
 class Record(BaseModel):
     """Holds plain data: it is frozen, and takes no unknown fields."""
 
@@ -303,16 +308,52 @@ class BodyError(Record):
     message: str
 
 
-class Replacement(Record):
-    """Names what gives the same as a tool that broke.
+class ChainCall(Record):
+    """Names a tool of a chain that is called before the one that takes a broken tool's place.
 
     Attributes:
-        tool: the one that takes its place.
+        tool: its name.
         arguments: its arguments, each with the one of the broken tool that means the same; by original names.
     """
 
     tool: str
     arguments: tuple[tuple[str, str], ...] = ()
+
+
+class ChainFeed(Record):
+    """Says where an argument of a chain's call comes from.
+
+    Attributes:
+        tool: the one that takes it. ``argument``: by its original name.
+        supplier: the tool that gives it: one of the chain, or one that the run has called already.
+        path: of the value in its response, where ``[]`` is an item of a list.
+    """
+
+    tool: str
+    argument: str
+    supplier: str
+    path: tuple[str, ...]
+
+
+class Replacement(Record):
+    """Names what gives the same as a tool that broke: another tool, or a chain that ends with it.
+
+    Attributes:
+        tool: the one that takes its place.
+        arguments: its arguments, each with the one of the broken tool that means the same; by original names.
+        before: of a chain the calls before it, in order.
+        feeds: of a chain the arguments that its own calls, or earlier ones of the run, give.
+    """
+
+    tool: str
+    arguments: tuple[tuple[str, str], ...] = ()
+    before: tuple[ChainCall, ...] = Field(default=(), exclude_if=is_empty)
+    feeds: tuple[ChainFeed, ...] = Field(default=(), exclude_if=is_empty)
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """Return all that is called, in order."""
+        return (*(each.tool for each in self.before), self.tool)
 
 
 RepairKind = Literal[
@@ -399,11 +440,6 @@ class Raised(Record):
 def is_none(value: object) -> bool:
     """Return whether a field says nothing: then it is not written, and a record of an older version has one digest."""
     return value is None
-
-
-def is_empty(value: object) -> bool:
-    """Return whether a field of text or a list says nothing, for the same purpose."""
-    return not value
 
 
 FeedKind = Literal["response", "derived", "same", "planned", "input", "task", "program"]

@@ -331,7 +331,8 @@ class RunView:
         self.line(f"  {clean(wording.is_down(data['tool'], substitutes))}", "yellow")
 
     def _on_substituted(self, data: dict[str, Any]) -> None:
-        self.line(f"{data['by']} took the place of {data['tool']}", "dim")
+        by = [*data.get("before", ()), data["by"]]
+        self.line(f"{', then '.join(by)} took the place of {data['tool']}", "dim")
 
     def _on_call_settled(self, data: dict[str, Any]) -> None:
         self._states[data["index"]] = "not ended then"

@@ -93,7 +93,8 @@ class Play:
             return
         events: list[Event] = []
         scripted = ScriptedModel() if self.model is None else None
-        async with self._agent(self.world.open(todo[0]).tools, self.model or scripted, events) as agent:
+        agent = self._agent(self.world.open(todo[0]).tools, self.model or scripted, events)
+        async with agent:
             for step in todo:
                 script = await self._script(step)
                 if scripted is not None:
@@ -133,7 +134,9 @@ class Play:
         name = f"{self.seed}/{step.environment}/{step.task.id}"
         begins_wrong = self.model is None and Draw(name).number("begins wrong", MISTAKEN) == 0
         mistake = mistaken(program, self.world.protocols, name) if begins_wrong else None
-        return Script(program, step.tools, self.world.twins, self.world.protocols, step.broken, mistake)
+        return Script(
+            program, step.tools, self.world.twins, self.world.protocols, step.broken, mistake, self.system.asks
+        )
 
     async def _tried(self, agent: Agent, step: Step, script: Script, events: list[Event]) -> Row:
         events.clear()
@@ -144,7 +147,8 @@ class Play:
         solved, error = False, ""
         try:
             async with opened.tools.opened():
-                result = await agent.arun(step.task.text)
+                with self.system.without_chains():
+                    result = await agent.arun(step.task.text)
                 solved = result.status == "answered" and opened.check(result.json_value)
         except (EnvironmentProblem, UsageError):
             raise
@@ -178,6 +182,7 @@ class Play:
             "needed": sorted(set(step.tools)),
             "missed": sorted(tool for tool in set(step.tools) if not {tool, twins.get(tool)} & offered),
             "broken": broken,
+            "beside": [tool for tool in broken if twins.get(tool) in offered],
             "met": sorted(set(broken) & called),
             "banned": sorted(set(broken) & banned),
         }

@@ -31,9 +31,9 @@ class Row:
         status: of the run; ``exception`` where it broke, and ``error`` says how.
         offered: tools that the first prompt could call. ``needed``: tools that the task's own solution calls.
         missed: of these, those that were not offered, and their twins neither.
-        broken: of these, those that are broken now. ``met``: of these, those that the run called. ``banned``: of these,
-            those that ATC counted as broken and offered something for. ``routed``: of these, those in whose place the
-            answering program called something else.
+        broken: of these, those that are broken now. ``met``: of these, those that the run called. ``beside``: those
+            whose twin the first prompt had. ``banned``: those that ATC counted as broken and offered something for.
+        routed: broken tools in whose place the answering program called something else.
         feeds: parameters of needed tools for which the first prompt names a source. ``feeds_right``: those that the
             solution takes from one of the tools named, or from its twin. ``feeds_wrong``: those that it takes from
             other tools. The rest stand in the task.
@@ -59,6 +59,7 @@ class Row:
     missed: int = 0
     broken: int = 0
     met: int = 0
+    beside: int = 0
     banned: int = 0
     routed: int = 0
     feeds: int = 0

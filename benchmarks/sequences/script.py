@@ -1,11 +1,12 @@
 """A writer that needs no model: it writes each task's own solution, by the tools that its prompt shows.
 
 It sees what a model sees, and no more. It calls a task's own tools, and their twins in two cases: where the prompt
-shows the twin alone, and where a program of this run has failed and the tool is broken. Where neither is shown, it
-answers ``None``. A response whose keys have changed is read by the new ones, once the prompt shows them. In a drawn
-share of the tasks its first program has a mistake in one argument, of the kinds that models make
-(:mod:`benchmarks.argument_repair_mistakes`); the next one has none. So what is measured is the choice of tools and the
-runtime, not a model.
+shows the twin alone, and where a program of this run has failed and the tool is broken. What is not shown it looks for
+with ``find_tools``, once, by the words of the tool's name, as a model would that knows what it lacks; so it does for
+another tool in the place of one that broke. What it does not find then, it cannot do: it answers ``None``. A response
+whose keys have changed is read by the new ones, once the prompt shows them. In a drawn share of the tasks its first
+program has a mistake in one argument, of the kinds that models make (:mod:`benchmarks.argument_repair_mistakes`); the
+next one has none. So what is measured is the choice of tools and the runtime, not a model.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any
 from atc.models.base import Message, Model, ModelRequest, Reply
 from atc.models.reply_format import ALL_KINDS
 from atc.result import Effect
+from atc.run.find_tools import NAME as FIND_TOOLS
+from atc.schemas.identifiers import words_of
 from atc.schemas.protocol import Protocol
 from benchmarks.argument_repair_mistakes import MISTAKES, Draw, Place, Rule
 from benchmarks.sequences.breaking import Way, renamed
@@ -105,6 +108,7 @@ class Script:
         twins: by the original's name. ``protocols``: of the catalogue.
         broken: how tools are broken now.
         mistake: of the first program; ``None`` for none.
+        asks: it looks for tools.
         written: the programs so far.
     """
 
@@ -114,6 +118,7 @@ class Script:
     protocols: Mapping[str, Protocol]
     broken: Mapping[str, Way]
     mistake: Mistake | None = None
+    asks: bool = True
     written: list[str] = field(default_factory=list)
 
     def write(self, messages: Sequence[Message]) -> str:
@@ -121,22 +126,35 @@ class Script:
         shown = {name for message in messages for name in _SHOWN.findall(message.content)}
         replaced = [tool for tool in self.tools if self._by_twin(tool, shown)]
         read_anew = [tool for tool in self.tools if tool not in replaced and self._changed(tool, messages)]
-        if any(tool not in shown for tool in self.tools if tool not in replaced):
+        missing = [tool for tool in self.tools if tool not in shown and tool not in replaced]
+        lost = [tool for tool in self.tools if tool in self.broken and self._tried and tool not in replaced + read_anew]
+        source = self._asking([*missing, *lost], shown) if missing or lost else ""
+        if not source and missing:
             source = NOTHING
-        elif self.mistake is not None and not self.written and self.mistake.tool not in replaced:
+        elif not source and self.mistake is not None and not self._tried and self.mistake.tool not in replaced:
             source = "\n".join(_with_twins(self.mistake.source, self.twins, replaced))
-        else:
+        elif not source:
             source = "\n".join(_with_twins(self.program, self.twins, replaced))
             source = "\n".join(_read_anew(source, self.protocols, read_anew))
         self.written.append(source)
         return source
 
+    def _asking(self, tools: Sequence[str], shown: set[str]) -> str:
+        """A program that looks for some tools, each once, by the words of its name; empty where it may not."""
+        calls = [f"{FIND_TOOLS}(query={' '.join(words_of(tool))!r})" for tool in tools]
+        new = [call for call in calls if not any(call in source for source in self.written)]
+        return "\n".join(new) if self.asks and FIND_TOOLS in shown else ""
+
     def _by_twin(self, tool: str, shown: set[str]) -> bool:
         twin = self.twins.get(tool)
         if twin is None or twin.name not in shown:
             return False
-        tried = any(source != NOTHING for source in self.written)
-        return tool not in shown or (tool in self.broken and tried)
+        return tool not in shown or (tool in self.broken and self._tried)
+
+    @property
+    def _tried(self) -> bool:
+        """Whether a program of this run called the tools."""
+        return any(source != NOTHING and FIND_TOOLS not in source for source in self.written)
 
     def _changed(self, tool: str, messages: Sequence[Message]) -> bool:
         """Whether the prompt shows a key by which a tool answers now, and that its document does not have."""

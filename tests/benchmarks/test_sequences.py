@@ -64,6 +64,17 @@ def test_the_script_takes_the_twin_of_a_broken_tool_once_a_program_has_failed() 
     assert [(TWIN.name in whole.write(_prompt(BOOK, TWIN.name))) for _ in range(2)] == [False, False]
 
 
+def test_the_script_looks_once_for_what_is_not_shown_and_for_another_tool_in_the_place_of_a_broken_one() -> None:
+    script = _script(broken={})
+    prompt = _prompt("lend", "find_tools")
+    assert [script.write(prompt), script.write(prompt)] == ["find_tools(query='get book')", NOTHING]
+    assert script.write(_prompt(BOOK, "find_tools")) == PROGRAM
+    broken = _script(broken={BOOK: "down"})
+    prompt = _prompt(BOOK, "find_tools")
+    assert [broken.write(prompt) for _ in range(3)] == [PROGRAM, "find_tools(query='get book')", PROGRAM]
+    assert _script(broken={}, asks=False).write(_prompt("lend", "find_tools")) == NOTHING
+
+
 def test_the_script_reads_new_keys_once_the_prompt_shows_them() -> None:
     script = _script(broken={BOOK: "changed"})
     assert script.write(_prompt(BOOK)) == PROGRAM

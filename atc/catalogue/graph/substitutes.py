@@ -59,7 +59,7 @@ def substitutes_of(graph: ToolGraph, tool: str, reads: Collection[Path] = ()) ->
     """
     if tool not in graph.protocols:
         return ()
-    index = _index_of(graph)
+    index = index_of(graph)
     learnt = graph.learnt
     effect = graph.protocols[tool].effect
     named = {by for (of, by), there in learnt.corrected_substitutes.items() if of == tool and there}
@@ -95,13 +95,13 @@ def same_parameters(graph: ToolGraph, tool: str) -> Mapping[str, Sequence[Place]
     It is what substitutes rest on, and the user's word counts above all. Of a great catalogue the tools of the same
     service are compared first, and others until :data:`MAX_COMPARED`.
     """
-    index, left = _index_of(graph), MAX_COMPARED
+    index, left = index_of(graph), MAX_COMPARED
     given = index.parameters(tool)
     found: dict[str, list[tuple[float, Place]]] = {each.name: [] for each in given}
     for by in dict.fromkeys([*index.near(tool), *graph.protocols]):
         wanted = index.parameters(by) if by != tool and left > 0 else ()
         left -= len(given) * len(wanted)
-        for score, a, b in _alike(given, wanted, index.foreign(tool, by), _said(graph, tool, by)) if wanted else ():
+        for score, a, b in _alike(given, wanted, index.foreign(tool, by), said_of(graph, tool, by)) if wanted else ():
             found[given[a].name].append((score, Place(by, (wanted[b].name,), True)))
     return {name: [place for _, place in sorted(each, key=lambda e: (-e[0], e[1]))] for name, each in found.items()}
 
@@ -119,7 +119,7 @@ def may_repeat(graph: ToolGraph, tool: str, by: str) -> bool:
     """
     if tool == by or not {tool, by} <= graph.protocols.keys():
         return tool == by
-    learnt, index = graph.learnt, _index_of(graph)
+    learnt, index = graph.learnt, index_of(graph)
     for pair in ((tool, by), (by, tool)):
         if (said := learnt.corrected_substitutes.get(pair)) is not None:
             return said
@@ -132,7 +132,7 @@ def may_repeat(graph: ToolGraph, tool: str, by: str) -> bool:
 
 def pairs_of(graph: ToolGraph, tool: str, by: str) -> int:
     """How many pairs of parameters and fields :func:`may_repeat` compares at most; its time grows with that."""
-    return _index_of(graph).pairs(tool, by) if {tool, by} <= graph.protocols.keys() else 0
+    return index_of(graph).pairs(tool, by) if {tool, by} <= graph.protocols.keys() else 0
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class _Match:
 _NO_MATCH = _Match(0.0, {})
 
 
-def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collection[Path]) -> _Match:
+def _matched(graph: ToolGraph, index: Responses, tool: str, by: str, reads: Collection[Path]) -> _Match:
     """How well one tool's arguments and response fit those of another.
 
     All that the tool must be given means something to the other, and the other needs no more. Two things are allowed
@@ -152,22 +152,22 @@ def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collect
     and a choice among a few words, which it makes.
     """
     given, wanted = index.parameters(tool), index.parameters(by)
-    if graph.protocols[tool].effect is Effect.READ and _are_of_other_things(graph, tool, by):
+    if graph.protocols[tool].effect is Effect.READ and are_of_other_things(graph, tool, by):
         return _NO_MATCH
     foreign = index.foreign(tool, by)
-    pairs = _paired(given, wanted, foreign, _said(graph, tool, by))
+    pairs = paired(given, wanted, foreign, said_of(graph, tool, by))
     arguments = {wanted[b].name: given[a].name for a, b, _ in pairs if wanted[b].required}
     taken, filled = {a: score for a, _, score in pairs}, {b for _, b, _ in pairs}
     reads_only = graph.protocols[tool].effect is Effect.READ
     untaken = [each for i, each in enumerate(given) if each.required and i not in taken]
     missing = [each for i, each in enumerate(wanted) if each.required and i not in filled]
     unmet = [each for each in missing if not (each.members or each.types == {"boolean"})]
-    own = foreign and all(_is_own(each.name) for each in (*untaken, *unmet)) and len(untaken) == len(unmet)
+    own = foreign and all(is_own(each.name) for each in (*untaken, *unmet)) and len(untaken) == len(unmet)
     if ((untaken or unmet) and not own) or (missing and not reads_only):
         return _Match(0.0, arguments)
-    response = _covered(index.told(tool, reads), index.told(by), wholly=bool(reads))
+    response = covered(index.told(tool, reads), index.told(by), wholly=bool(reads))
     if not reads_only:
-        response = min(response, _covered(index.told(by), index.told(tool)))
+        response = min(response, covered(index.told(by), index.told(tool)))
     if response < LEAST_RESPONSE:
         return _Match(0.0, arguments)
     scores = [taken[i] for i, each in enumerate(given) if each.required and i in taken]
@@ -181,7 +181,7 @@ def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collect
     return _Match(worth * response, arguments)
 
 
-def _are_of_other_things(graph: ToolGraph, tool: str, by: str) -> bool:
+def are_of_other_things(graph: ToolGraph, tool: str, by: str) -> bool:
     """Whether two operations of one service are about different things by their paths: pages of one form hold both."""
     one, other = (graph.protocols[name].source for name in (tool, by))
     if one.service != other.service or not (one.path and other.path):
@@ -190,7 +190,7 @@ def _are_of_other_things(graph: ToolGraph, tool: str, by: str) -> bool:
     return all(things) and things[0].isdisjoint(things[1])
 
 
-def _said(graph: ToolGraph, tool: str, by: str) -> dict[tuple[str, str], bool]:
+def said_of(graph: ToolGraph, tool: str, by: str) -> dict[tuple[str, str], bool]:
     """What the user said of the parameters of two tools: that one of the one means the same as one of the other."""
     said = {}
     for pair, same in graph.learnt.corrected_same.items():
@@ -200,7 +200,7 @@ def _said(graph: ToolGraph, tool: str, by: str) -> dict[tuple[str, str], bool]:
     return said
 
 
-def _paired(
+def paired(
     given: Sequence[Concept], wanted: Sequence[Concept], foreign: bool, said: Mapping[tuple[str, str], bool]
 ) -> list[tuple[int, int, float]]:
     """Parameters that mean the same, one to one, the surest first.
@@ -223,12 +223,12 @@ def _paired(
 def _alike(
     given: Sequence[Concept], wanted: Sequence[Concept], foreign: bool, said: Mapping[tuple[str, str], bool]
 ) -> list[tuple[float, int, int]]:
-    """All pairs of parameters that mean the same, with how surely; arguments as of :func:`_paired`."""
+    """All pairs of parameters that mean the same, with how surely; arguments as of :func:`paired`."""
 
     def likeness_of(one: Concept, other: Concept) -> float:
         if (same := said.get((one.name, other.name))) is not None:
             return float(same)
-        apart = foreign and _is_own(one.name) and _is_own(other.name)
+        apart = foreign and is_own(one.name) and is_own(other.name)
         return 0.0 if apart else _likeness_of_parameters(one, other)
 
     return [
@@ -262,11 +262,11 @@ _SIDE = {
 """Which end of a way or a period a word of a name stands for."""
 
 
-def _is_own(name: str) -> bool:
+def is_own(name: str) -> bool:
     return is_identifier(name, THINGS | HANDED_OUT)
 
 
-def _covered(fields: Sequence[Concept], others: Sequence[Concept], *, wholly: bool = False) -> float:
+def covered(fields: Sequence[Concept], others: Sequence[Concept], *, wholly: bool = False) -> float:
     """What share of some fields another response has. ``wholly``: it has all of them, or nothing counts."""
     best = [max((_likeness_of_fields(each, other) for other in others), default=0.0) for each in fields]
     best = [score if score >= LEAST else 0.0 for score in best]
@@ -291,7 +291,7 @@ def _repeats(field: Concept, argument: Concept) -> bool:
     return len(field.path) == 1 and field.name == argument.name and field.types == argument.types
 
 
-class _Index:
+class Responses:
     """Tools by the words of their responses, which are read where it is searched: linear in all fields.
 
     Args:
@@ -383,11 +383,11 @@ def _first(scores: Iterable[tuple[str, float]]) -> list[str]:
     return [key for key, _ in nlargest(MAX_CANDIDATES, scores, key=lambda each: (each[1], each[0]))]
 
 
-_INDEXES: WeakKeyDictionary[Structure, _Index] = WeakKeyDictionary()
+_INDEXES: WeakKeyDictionary[Structure, Responses] = WeakKeyDictionary()
 """By what graphs have in common that know the same tools and shapes, whatever else was learnt."""
 
 
-def _index_of(graph: ToolGraph) -> _Index:
+def index_of(graph: ToolGraph) -> Responses:
     if (index := _INDEXES.get(graph.structure)) is None:
-        index = _INDEXES[graph.structure] = _Index(graph.protocols, graph.learnt.shapes)
+        index = _INDEXES[graph.structure] = Responses(graph.protocols, graph.learnt.shapes)
     return index

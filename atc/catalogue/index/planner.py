@@ -212,21 +212,23 @@ def search_without_plan(
     prerequisites: bool = True,
     offered: Container[str] | None = None,
     graph: ToolGraph | None = None,
+    depth: int = 0,
 ) -> Trajectory:
     """Search by the task's own words, and by its parts where it has several; seek what the likeliest tools need.
 
     Args:
-        limit: tools that the search finds at most.
+        limit: tools that count as found.
         mode: as :meth:`ToolIndex.search` takes it.
         prerequisites: seek them.
         offered: the ids whose prerequisites count; all when not given.
         graph: what was learnt of the tools, by id.
+        depth: tools that are found at least, where there are so many, to be ranked anew.
     """
-    parts = parts_of(task)
+    parts, deep = parts_of(task), max(limit, depth)
     if len(parts) > 1:
-        hits = tuple(one_ranking(index.search_many([task, *parts], max(limit, PART_DEPTH), mode), limit))
+        hits = tuple(one_ranking(index.search_many([task, *parts], max(deep, PART_DEPTH), mode), deep))
     else:
-        hits = tuple(index.search(task, limit, mode))
+        hits = tuple(index.search(task, deep, mode))
     by_itself = (hit for hit in hits if not hit.used_with or (hit.before is not None and hit.before <= limit))
     likeliest = [hit.id for hit in by_itself if offered is None or hit.id in offered][:SURE]
     sought = Prerequisites(index, graph).of(likeliest, task) if prerequisites else []

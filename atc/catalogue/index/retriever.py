@@ -72,6 +72,8 @@ class IndexRetriever:
         prerequisites: add what found tools need and others supply.
         consumers: so many tools are added at most that take what found tools hand out
             (:mod:`atc.catalogue.index.consumers`).
+        services: let tools behind the first ones gain by the services of these (:mod:`atc.catalogue.index.services`);
+            a plan's ranking has none of it.
         together: let tools gain by those that runs have used with them.
         folder: where the indexes that are made here are kept; nowhere when not given.
         encoder: of the vectors of such an index; the one of this machine for ``auto`` when not given.
@@ -87,6 +89,7 @@ class IndexRetriever:
         *,
         prerequisites: bool = True,
         consumers: int = 0,
+        services: bool = True,
         together: bool = True,
         folder: Path | None = None,
         encoder: Encoder | None = None,
@@ -101,7 +104,7 @@ class IndexRetriever:
         self._index = index
         self._own: tuple[Toolset, ToolIndex] | None = None
         self._way, self._prerequisites = way, prerequisites
-        self._consumers, self._together = consumers, together
+        self._consumers, self._services, self._together = consumers, services, together
         self._folder, self._encoder = folder, encoder
         self._scorers, self._given_columns = scorers, columns
         self._turns = turns
@@ -134,6 +137,7 @@ class IndexRetriever:
         from atc.catalogue.index.dialogue import PRODUCT
         from atc.catalogue.index.planner import QueryPlanner, search_without_plan
         from atc.catalogue.index.reasons import sketch_of
+        from atc.catalogue.index.services import DEPTH, by_services
 
         made = await self._of(tools, report)
         columns, notices = self._given_columns(made) if self._given_columns is not None else ((), ())
@@ -146,9 +150,19 @@ class IndexRetriever:
             found = await planner.search(task)
         else:
             found = search_without_plan(
-                index, task, more, prerequisites=self._prerequisites, offered=tools.keys(), graph=graph
+                index,
+                task,
+                more,
+                prerequisites=self._prerequisites,
+                offered=tools.keys(),
+                graph=graph,
+                depth=DEPTH if self._services else 0,
             )
-        ranked = found.ranked(more + len(found.prerequisites))
+        most = more + len(found.prerequisites)
+        if self._services and self._way != "planned":
+            ranked = found.ranked(most, lambda rankings: by_services(rankings[0], index.services_of, tools))
+        else:
+            ranked = found.ranked(most)
         names = [name for name in ranked if name in tools]
         if ranked and not names:
             raise UsageError(

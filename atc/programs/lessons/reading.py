@@ -165,7 +165,8 @@ def _of_result(result: Result[Any], number: int) -> _Request:
     calls = [_made(dict(call) | {"repairs": [dict(each) for each in call.repairs]}) for call in called]
     last = max((call.attempt for call in calls), default=0)
     own = [call for call in calls if call.attempt == last]
-    replaced = [pair for revision in result.revisions for pair in revision.substituted]
+    told = [each for revision in result.revisions for each in revision.substituted]
+    replaced = [(each[0], each[1]) for each in told if len(each) == 2]  # a chain's last tool is none by itself
     return _Request(result.run_id, number, result.status == "answered", result.program, own, calls, replaced)
 
 
@@ -206,7 +207,7 @@ def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request
                 calls.append(made)
             case "run_ended":
                 answered, program = data.get("status") == "answered", data.get("program", "")
-            case "substituted":
+            case "substituted" if not data.get("before"):
                 replaced.append((str(data.get("tool")), str(data.get("by"))))
     if run_id:
         yield request()
