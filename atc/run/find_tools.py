@@ -133,12 +133,6 @@ class Finder:
         """Return nothing: there is nothing to open."""
         return None
 
-    def note_offered(self, tools: Toolset) -> None:
-        """Count tools as offered that came from elsewhere: they are not found again."""
-        self._known.update(tools)
-        for name in tools:
-            self._found.pop(name, None)
-
     def take(self) -> Toolset:
         """Return what was found since the last time."""
         found, self._found = self._found, {}

@@ -27,9 +27,6 @@ from atc.tools.tool import Tool, Transport
 _SYNONYMS: Mapping[str, str] = dict(
     pair.split(":")
     for pair in """
-    get:fetch list:show search:find find:look_up query:ask lookup:find check:examine calculate:compute compute:calculate
-    convert:change display:show view:show retrieve:fetch read:open estimate:guess filter:narrow verify:confirm
-    discover:explore summarize:outline add:sum_up
     city:town country:nation place:spot location:place address:street region:area state:province
     airport:airfield port:harbour station:stop language:lang currency:ccy population:inhabitants border:frontier
     distance:span duration:length timezone:tz latitude:lat longitude:lng lat:latitude lng:longitude lon:longitude
@@ -54,7 +51,7 @@ _SYNONYMS: Mapping[str, str] = dict(
     product:article item:entry stock:inventory brand:make part:component repair:job mechanic:fitter
     plate:registration book:volume loan:lending doctor:physician patient:case appointment:visit
     prescription:medication specialty:field disease:illness symptom:complaint
-    data:payload value:reading info:facts details:facts file:document folder:directory directory:folder
+    data:payload query:term info:facts details:facts file:document folder:directory directory:folder
     event:happening meeting:session calendar:agenda task:job project:undertaking board:panel
     visit:call traffic:visits
     """.split()
@@ -62,13 +59,15 @@ _SYNONYMS: Mapping[str, str] = dict(
 """Words of names, and what another vendor says for them."""
 DISTANCES = (1 / 3, 2 / 3, 1.0)
 """Shares of the words that have a synonym and are changed; a twin has one of them, by the original's name."""
-_VERBS = frozenset(
-    """
-    get list search find query lookup check calculate compute convert display show view retrieve read estimate filter
-    verify discover summarize add
+_VERBS: Mapping[str, str] = dict(
+    pair.split(":")
+    for pair in """
+    get:fetch list:show search:find find:look_up query:ask lookup:find check:examine calculate:compute compute:calculate
+    convert:change display:show view:show retrieve:fetch read:open estimate:guess filter:narrow verify:confirm
+    discover:explore summarize:outline add:sum_up
     """.split()
 )
-"""First words of a tool's name, which a twin always changes."""
+"""First words of tools' names, which a twin always changes."""
 _IDENTIFIERS = ("ref", "uuid", "id")
 """Words for ``id``: a vendor has one of them."""
 _LONG: Mapping[str, str] = {
@@ -210,7 +209,7 @@ class _Words:
     def tool(self, taken: Collection[str]) -> str:
         """The name of the tool; its verb is always another one."""
         first, *rest = words(self.original)
-        other = "_".join([_SYNONYMS[first] if first in _VERBS else self._word(first), *map(self._word, rest)])
+        other = "_".join([_VERBS[first] if first in _VERBS else self._word(first), *map(self._word, rest)])
         if other == self.original:
             other = f"look_up_{other}"
         return other if other not in taken else f"{other}_2"

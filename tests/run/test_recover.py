@@ -102,15 +102,12 @@ def test_a_read_that_breaks_is_routed_round(way: str) -> None:
     assert prompts(made)[-1].count("is down in this run") == 1
 
 
-class _OnlyThe:
-    def __init__(self, name: str) -> None:
-        self._name = name
-
+class Picks:
     async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Any) -> Sketch:
-        return Sketch(tools.only(self._name) if task.startswith("How") else tools)
+        return Sketch(tools.only("weather_b" if task == "another one" else "weather_a"))
 
 
-LOOKS = "find_tools(query='weather')"
+LOOKS = "find_tools(query='another one')"
 
 
 @pytest.mark.parametrize(
@@ -120,8 +117,8 @@ LOOKS = "find_tools(query='weather')"
         pytest.param([OLD.replace("answer", f"{LOOKS}\nanswer", 1), NEW], id="it looks in the same program"),
     ],
 )
-def test_what_is_offered_in_the_place_of_a_broken_tool_is_not_found_again(replies: list[Any]) -> None:
-    made = agent(weather("raises"), replies, retriever=_OnlyThe("weather_a"), max_tools=1)
+def test_a_program_may_look_for_what_already_takes_the_place_of_a_broken_tool(replies: list[Any]) -> None:
+    made = agent(weather("raises"), replies, retriever=Picks(), max_tools=1)
     result = made.run("How warm is it in Lyon?")
     assert (result.status, result.value) == ("answered", 3)
     assert result.revisions[-1].substituted == (("weather_a", "weather_b"),)
