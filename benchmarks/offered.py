@@ -88,14 +88,15 @@ class Way:
 
 def ways(consumers: Iterable[int]) -> list[Way]:
     """Return what is compared."""
+    plain, needs = {"prerequisites": False, "services": False, "consumers": 0}, {"services": False, "consumers": 0}
     return [
-        Way("words and meaning", {"prerequisites": False, "services": False}),
-        Way("and prerequisites", {"services": False}),
-        Way("and services", {}),
-        Way("services, without prerequisites", {"prerequisites": False}),
+        Way("words and meaning", plain),
+        Way("and prerequisites", needs),
+        Way("and services", {"consumers": 0}),
+        Way("services, without prerequisites", {"prerequisites": False, "consumers": 0}),
         *(Way(f"all, and {most} consumers", {"consumers": most}) for most in consumers),
-        *(Way(f"prerequisites, {most} of 20 consumers", {"services": False}, consumers=most) for most in consumers),
-        *(Way(f"prerequisites, {most} more by rank", {"services": False}, more=most) for most in consumers),
+        *(Way(f"prerequisites, {most} of 20 consumers", needs, consumers=most) for most in consumers),
+        *(Way(f"prerequisites, {most} more by rank", needs, more=most) for most in consumers),
     ]
 
 
