@@ -88,7 +88,7 @@ class IndexRetriever:
         way: Way = "hybrid",
         *,
         prerequisites: bool = True,
-        consumers: int = 0,
+        consumers: int = 2,
         services: bool = True,
         together: bool = True,
         folder: Path | None = None,
