@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 from zoneinfo import ZoneInfo
 
 from pydantic import Field
@@ -68,23 +68,38 @@ def sun_times(city_id: CityId, date: Date) -> SunTimes:
     Raises:
         ToolError: not_found: no city has this city_id.
     """
-    from astral import Observer
-    from astral.sun import elevation, noon, sunrise, sunset
-
     record = data.city(city_id)
-    observer = Observer(record["latitude"], record["longitude"])
-    zone = ZoneInfo(record["timezone"])
-    highest = noon(observer, date, zone)
-    times: SunTimes = {
+    sun = sun_over(record["latitude"], record["longitude"], record["timezone"], date)
+    return {
         "city_id": city_id,
         "date": date,
         "timezone": record["timezone"],
-        "status": "normal",
-        "sunrise": None,
-        "sunset": None,
-        "solar_noon": highest.replace(microsecond=0),
-        "day_length_minutes": 0,
+        "status": sun.status,
+        "sunrise": sun.sunrise,
+        "sunset": sun.sunset,
+        "solar_noon": sun.solar_noon,
+        "day_length_minutes": sun.day_length_minutes,
     }
+
+
+class SunOverPlace(NamedTuple):
+    """The sun on one day at one place, in its local time; the fields are those of :class:`SunTimes`."""
+
+    status: Literal["normal", "polar_day", "polar_night"]
+    solar_noon: dt.datetime
+    day_length_minutes: int
+    sunrise: dt.datetime | None = None
+    sunset: dt.datetime | None = None
+
+
+def sun_over(latitude: float, longitude: float, timezone: str, date: dt.date) -> SunOverPlace:
+    """Return the sun on one day at one place."""
+    from astral import Observer
+    from astral.sun import elevation, noon, sunrise, sunset
+
+    observer, zone = Observer(latitude, longitude), ZoneInfo(timezone)
+    highest = noon(observer, date, zone)
+    at_noon = highest.replace(microsecond=0)
     try:
         rise = sunrise(observer, date, zone)
         down = sunset(observer, date, zone)
@@ -92,14 +107,10 @@ def sun_times(city_id: CityId, date: Date) -> SunTimes:
             down = sunset(observer, date + dt.timedelta(days=1), zone)
     except ValueError:  # the sun does not cross the horizon on this day
         if elevation(observer, highest) > _HORIZON_DEG:
-            return {**times, "status": "polar_day", "day_length_minutes": 24 * 60}
-        return {**times, "status": "polar_night"}
-    return {
-        **times,
-        "sunrise": rise.replace(microsecond=0),
-        "sunset": down.replace(microsecond=0),
-        "day_length_minutes": round((down - rise).total_seconds() / 60),
-    }
+            return SunOverPlace("polar_day", at_noon, 24 * 60)
+        return SunOverPlace("polar_night", at_noon, 0)
+    minutes = round((down - rise).total_seconds() / 60)
+    return SunOverPlace("normal", at_noon, minutes, rise.replace(microsecond=0), down.replace(microsecond=0))
 
 
 @tool(effect="read", examples=[{"arguments": {"date": "2026-03-03"}}])

@@ -259,7 +259,11 @@ def _from_callable(found: Callable[..., Any], source: str) -> Toolset:
 
 
 SOURCES = (
-    ToolSource("`atlas`", lambda word: word == "atlas", lambda word, _: TOOL_SOURCES.make(word, "", a=Toolset)),
+    ToolSource(
+        "`atlas`",
+        lambda word: word in ("atlas", "atlas:broken"),
+        lambda word, _: TOOL_SOURCES.make("atlas", word.removeprefix("atlas").lstrip(":"), a=Toolset),
+    ),
     ToolSource(
         "mcp:URL or 'mcp:COMMAND …' for an MCP server, a .json file with mcpServers",
         _is_mcp,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +13,7 @@ from atc import Agent, ToolError
 from atc.calls.broker import CallPolicy
 from atc.catalogue.graph.chains import Chain, chains_of
 from atc.catalogue.graph.tool_graph import ToolGraph
+from atc.catalogue.index.retriever import Retriever
 from atc.models.base import Message
 from atc.models.fake import FakeModel
 from atc.programs.lessons.reading import lessons_of
@@ -107,7 +108,7 @@ def test_a_read_that_is_down_is_routed_round_by_a_chain(tmp_path: Path) -> None:
 def test_what_a_chain_needs_is_offered_with_its_documents() -> None:
     others = [make_tool(f"note_{n}", lambda _: 1, required=("text",), text=TEXT) for n in range(4)]
     made = agent(by_city(), *others, geocode(), at_place(), max_tools=3)
-    made.catalogue._given = OnlyFirst()
+    made.catalogue._given = cast(Retriever, OnlyFirst())
     result = made.run("How warm is it in Lyon?")
     assert (result.status, result.value) == ("answered", 3)
 
