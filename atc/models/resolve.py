@@ -129,7 +129,7 @@ class Choice:
         base_url: the endpoint's address; ``None`` for OpenAI's own.
         api_key: its key.
         preset: the name of a provider whose endpoint it is (:mod:`atc.models.resolve`), or of an entry point.
-        key_name: the variable that holds the key, for messages.
+        key_name: the variable that holds the key, for messages. ``model_name`` and ``url_name``: likewise.
         facts_headers: with the key, for questions about the model; where empty, the usual one.
     """
 
@@ -140,6 +140,8 @@ class Choice:
     api_key: str | None = field(default=None, repr=False)
     preset: str = ""
     key_name: str = "OPENAI_API_KEY"
+    model_name: str = "ATC_MODEL"
+    url_name: str = "OPENAI_BASE_URL"
     facts_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -297,6 +299,8 @@ def _opened(choice: Choice, options: ModelOptions, timeout_s: float, stall_s: fl
         thinking_tokens=THINKING_TOKENS if options.thinking_tokens is None else options.thinking_tokens,
         extra_body=options.extra_body,
         key_name=choice.key_name,
+        model_name=choice.model_name,
+        url_name=choice.url_name,
         facts_headers=choice.facts_headers,
     )
 
@@ -356,8 +360,6 @@ def resolve_model(
 # -- the planner -------------------------------------------------------------------------------------------------------
 # A model of its own that plans the search for tools (ToolQP §3.1), beside any model that acts.
 
-PLANNER_KEY = "ATC_PLANNER_API_KEY"
-
 
 def choose_planner(
     settings: Settings, spec: str | None = None, environment: Mapping[str, str] | None = None
@@ -379,9 +381,16 @@ def choose_planner(
         return None
     env = dict(os.environ if environment is None else environment)
     try:
-        return _planner(settings.planner_model, settings, spec, env)
+        choice = _planner(settings.planner_model, settings, spec, env)
     except (ModelUnavailable, UsageError) as error:
         raise type(error)(f"the planner, planner_model={settings.planner_model!r}: {error}") from None
+    at_its_own = settings.planner_base_url is not None
+    return replace(
+        choice,
+        model_name="ATC_PLANNER_MODEL",
+        url_name="ATC_PLANNER_BASE_URL" if at_its_own else choice.url_name,
+        key_name="ATC_PLANNER_API_KEY" if at_its_own or settings.planner_api_key else choice.key_name,
+    )
 
 
 def _planner(name: str, settings: Settings, spec: str | None, env: Mapping[str, str]) -> Choice:
@@ -389,14 +398,11 @@ def _planner(name: str, settings: Settings, spec: str | None, env: Mapping[str, 
     if settings.planner_base_url is not None:
         others = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "ATC_MODEL")
         env = {each: value for each, value in env.items() if each not in others}
-        choice = choose_model(name, base_url=settings.planner_base_url, api_key=own, environment=env)
-        return replace(choice, key_name=PLANNER_KEY)
+        return choose_model(name, base_url=settings.planner_base_url, api_key=own, environment=env)
     if name.partition(":")[0] == "embedded":
         return choose_model(name, api_key=own, environment=env)
     if own is not None:
-        return replace(
-            choose_model(name, base_url=settings.base_url, api_key=own, environment=env), key_name=PLANNER_KEY
-        )
+        return choose_model(name, base_url=settings.base_url, api_key=own, environment=env)
     key = settings.api_key.get_secret_value() if settings.api_key else None
     if key is not None:
         with contextlib.suppress(AtcError):
