@@ -191,7 +191,9 @@ def drawn(found: Sequence[Cell], each: int) -> list[Cell]:
     """So many cells of each kind, by a hash; of one tool and argument one at first, and of all forms in turn."""
     chosen: list[Cell] = []
     for kind in KINDS:
-        own = sorted((cell for cell in found if cell.kind == kind), key=lambda cell: Draw(cell.id).number("draw", 2**62))
+        own = sorted(
+            (cell for cell in found if cell.kind == kind), key=lambda cell: Draw(cell.id).number("draw", 2**62)
+        )
         seen: Counter[Any] = Counter()
         ranked: list[tuple[int, int, Cell]] = []
         for number, cell in enumerate(own):
