@@ -33,7 +33,7 @@ from atc.cli.console import err, guarded
 from atc.errors import ToolError, UsageError
 from atc.models.base import Model, NoModel, WrappedModel
 from atc.models.messages import ModelRequest, Reply, estimate_tokens
-from atc.models.resolve import open_model
+from atc.models.resolve import resolve_model
 from atc.result import Effect
 from atc.run.chain import Chain
 from atc.run.writer import WritingOptions
@@ -400,7 +400,9 @@ def run(
     async def all_of_them() -> None:
         environments = {name: open_environment(name, data) for name in listed(env, ENVIRONMENTS.split(","), "env")}
         found = [cell for each_one in environments.values() for cell in await cells(each_one)]
-        sandbox, opened = open_sandbox(Settings.load()), NoModel() if model == NO_MODEL else open_model(model)
+        settings = Settings.load()
+        opened = NoModel() if model == NO_MODEL else resolve_model(settings, model)
+        sandbox = open_sandbox(settings)
         known = {(row.cell, row.model) for row in read_rows([out])}
         chosen = [cell for cell in drawn(found, each) if cell.kind in wanted]
         try:
