@@ -694,12 +694,12 @@ class PlanDifference(Record):
 
 
 WhyKind = Literal[
-    "all", "words", "meaning", "supplies", "used_with", "planned", "asked", "said", "earlier", "first", "given"
+    "all", "words", "meaning", "supplies", "takes", "used_with", "planned", "asked", "said", "earlier", "first", "given"
 ]
 """Why a tool is offered: all are; the task's words, or their meaning, find it; it supplies an argument of another; it
-was used together with another in runs; a sub-goal of the plan finds it, or a query of the model; the model picked it
-from a menu (in traces of older versions alone); an earlier task of the conversation used it; nothing fits the task, and
-it is among the first; the user's own retriever gave it."""
+takes what another hands out; it was used together with another in runs; a sub-goal of the plan finds it, or a query of
+the model; the model picked it from a menu (in traces of older versions alone); an earlier task of the conversation used
+it; nothing fits the task, and it is among the first; the user's own retriever gave it."""
 
 
 class Why(Record):
@@ -707,7 +707,8 @@ class Why(Record):
 
     Attributes:
         kind: of the reason.
-        tool: of ``supplies`` and ``used_with``: the other tool. ``parameter``: the argument that is supplied.
+        tool: of ``supplies``, ``takes`` and ``used_with``: the other tool. ``parameter``: the argument that is supplied
+            or taken.
         number: of ``planned`` the sub-goal's, of ``asked`` the query's, from 1.
         path: of ``said``: the words of the groups through which the model came to it.
     """

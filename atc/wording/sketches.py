@@ -162,6 +162,8 @@ def why(reason: Why, sketch: SketchFacts) -> str:
             return "the meaning of the task"
         case "supplies":
             return f"supplies {reason.parameter} of {reason.tool}"
+        case "takes":
+            return f"takes {reason.parameter} from {reason.tool}"
         case "used_with":
             return f"used with {reason.tool} in earlier runs"
         case "planned":
@@ -191,7 +193,7 @@ def lines(chosen: SketchFacts, *, whole: bool = False) -> Iterator[str]:
     for tool, reason in chosen.why.items():
         if reason.kind == "supplies" and (edge := supplied.get((tool, reason.tool, reason.parameter))) is not None:
             yield need(edge)
-        elif reason.kind in ("used_with", "earlier", "supplies") or (whole and reason.kind != "all"):
+        elif reason.kind in ("takes", "used_with", "earlier", "supplies") or (whole and reason.kind != "all"):
             yield f"{tool}: {why(reason, chosen)}"
     if not whole:
         return

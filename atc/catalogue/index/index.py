@@ -18,7 +18,7 @@ from atc.catalogue.index.index_store import BLOCKS, Coded
 from atc.catalogue.index.menu import WIDTH, Menu
 from atc.catalogue.index.scorers import Column, Query, Scorer, joined, own_scorers
 from atc.catalogue.index.search import Hit, Mode, search_rows, search_snapshot
-from atc.catalogue.index.snapshot import Progress, Snapshot, Tools, assembled, protocol_of, read
+from atc.catalogue.index.snapshot import Progress, Snapshot, Tools, assembled, protocol_of, read, service_number
 from atc.catalogue.index.vectors import Encoder, Floats
 from atc.catalogue.index.words import words
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
@@ -26,6 +26,7 @@ from atc.schemas.protocol import Protocol
 
 __all__ = ["Hit", "Mode", "ToolIndex"]
 
+_NO_SERVICE = service_number("")
 _NO_VECTORS = "the index has no vectors, for it was built without an encoder: build it with one"
 _VECTORS_ELSEWHERE = (
     "an older version kept the vectors of this index in another engine, which is not asked any more: "
@@ -288,6 +289,15 @@ class ToolIndex:
         beside = np.flatnonzero(services == services[self._row(id)])
         hits = search_rows(self._snapshot, query, beside, limit + 1)
         return [hit for hit in hits if hit.id != id][:limit]
+
+    def services_of(self, ids: Sequence[str]) -> list[int | None]:
+        """Return the service of each tool as a number; ``None`` where its service is not known.
+
+        Raises:
+            UsageError: there is no such tool.
+        """
+        numbers = (int(self._snapshot.services[self._row(id)]) for id in ids)
+        return [None if number == _NO_SERVICE else number for number in numbers]
 
     def _warn(self, problem: EncoderUnavailable) -> None:
         if not self._told:

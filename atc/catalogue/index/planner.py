@@ -19,6 +19,7 @@ from typing import Any
 
 from atc._records.choices import PlannedRanking
 from atc.catalogue.graph.tool_graph import ToolGraph
+from atc.catalogue.index.consumers import Consumer
 from atc.catalogue.index.dialogue import MAX_QUERIES, PRODUCT, TOP, Turns, parse_plan, parse_query
 from atc.catalogue.index.index import Hit, Mode, ToolIndex
 from atc.catalogue.index.prerequisites import SURE, Prerequisite, Prerequisites
@@ -161,6 +162,7 @@ class Trajectory:
         plan: in words. ``goals``: its sub-goals.
         turns: the task's own words first, then each sub-goal, then the queries of the model.
         prerequisites: the tools that supply what found tools require.
+        consumers: the tools that take what found tools hand out.
         messages: the whole conversation with the model, as any other model would be given it.
         calls: of the model.
         skipped: no plan was asked for: one tool fits clearly.
@@ -175,6 +177,7 @@ class Trajectory:
     goals: tuple[str, ...] = ()
     turns: list[Turn] = field(default_factory=list)
     prerequisites: list[Prerequisite] = field(default_factory=list)
+    consumers: list[Consumer] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     calls: int = 0
     skipped: bool = False
@@ -216,21 +219,23 @@ def search_without_plan(
     prerequisites: bool = True,
     offered: Container[str] | None = None,
     graph: ToolGraph | None = None,
+    depth: int = 0,
 ) -> Trajectory:
     """Search by the task's own words, and by its parts where it has several; seek what the likeliest tools need.
 
     Args:
-        limit: tools that the search finds at most.
+        limit: tools that count as found.
         mode: as :meth:`ToolIndex.search` takes it.
         prerequisites: seek them.
         offered: the ids whose prerequisites count; all when not given.
         graph: what was learnt of the tools, by id.
+        depth: tools that are found at least, where there are so many, to be ranked anew.
     """
-    parts = parts_of(task)
+    parts, deep = parts_of(task), max(limit, depth)
     if len(parts) > 1:
-        hits = tuple(one_ranking(index.search_many([task, *parts], max(limit, PART_DEPTH), mode), limit))
+        hits = tuple(one_ranking(index.search_many([task, *parts], max(deep, PART_DEPTH), mode), deep))
     else:
-        hits = tuple(index.search(task, limit, mode))
+        hits = tuple(index.search(task, deep, mode))
     by_itself = (hit for hit in hits if not hit.used_with or (hit.before is not None and hit.before <= limit))
     likeliest = [hit.id for hit in by_itself if offered is None or hit.id in offered][:SURE]
     sought = Prerequisites(index, graph).of(likeliest, task) if prerequisites else []

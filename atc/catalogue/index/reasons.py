@@ -58,11 +58,14 @@ def _reasons(tools: Collection[str], found: Trajectory) -> Iterator[tuple[str, W
         needed.setdefault(each.provider, each)
     by_meaning = _by_meaning(found.turns[0].hits) if found.turns else set()
     by_use = _by_use(found.turns[0].hits, len(tools)) if found.turns else {}
+    taking = {each.tool: each for each in reversed(found.consumers)}
     goals = len(found.goals)
     for name in tools:
         place, number = best.get(name, (_NOWHERE, 0))
         if name in needed and (place > SURE or name in by_use):
             yield name, Why(kind="supplies", tool=needed[name].tool, parameter=needed[name].parameter)
+        elif name in taking:
+            yield name, Why(kind="takes", tool=taking[name].supplier, parameter=taking[name].parameter)
         elif place == _NOWHERE:
             yield name, Why(kind="first")
         elif name in by_use and place == by_use[name].rank:

@@ -71,6 +71,11 @@ class IndexRetriever:
         way: ``auto`` (words, and meaning where an encoder is there), ``lexical``, ``hybrid`` (as the index can),
             or ``planned``: as ``auto``, with queries that a model plans.
         prerequisites: add what found tools need and others supply.
+        consumers: so many tools are added at most that take what found tools hand out
+            (:mod:`atc.catalogue.index.consumers`).
+        services: let tools behind the first ones gain by the services of these (:mod:`atc.catalogue.index.services`);
+            a plan's ranking has none of it.
+        together: let tools gain by those that runs have used with them.
         folder: where the indexes that are made here are kept; nowhere when not given.
         encoder: of the vectors of such an index; the one of this machine for ``auto`` when not given.
         scorers: what ranks, where it is there (:mod:`atc.catalogue.index.scorers`).
@@ -86,6 +91,9 @@ class IndexRetriever:
         way: Way = "hybrid",
         *,
         prerequisites: bool = True,
+        consumers: int = 2,
+        services: bool = True,
+        together: bool = True,
         folder: Path | None = None,
         encoder: Encoder | None = None,
         scorers: Collection[str] = SCORERS,
@@ -101,6 +109,7 @@ class IndexRetriever:
         self._index = index
         self._own: tuple[Toolset, ToolIndex] | None = None
         self._way, self._prerequisites = way, prerequisites
+        self._consumers, self._services, self._together = consumers, services, together
         self._folder, self._encoder = folder, encoder
         self._scorers, self._given_columns = scorers, columns
         self._turns, self._ranking, self._always = turns, ranking, tuple(notices)
@@ -133,6 +142,7 @@ class IndexRetriever:
         from atc.catalogue.index.dialogue import PRODUCT
         from atc.catalogue.index.planner import FUSIONS, QueryPlanner, search_without_plan
         from atc.catalogue.index.reasons import sketch_of
+        from atc.catalogue.index.services import DEPTH, by_services
 
         made = await self._of(tools, report)
         columns, notices = self._given_columns(made) if self._given_columns is not None else ((), ())
@@ -152,16 +162,35 @@ class IndexRetriever:
                 notices = (*notices, f"{_cut_short(found)}: {found.stopped}")
         else:
             found = search_without_plan(
-                index, task, more, prerequisites=self._prerequisites, offered=tools.keys(), graph=graph
+                index,
+                task,
+                more,
+                prerequisites=self._prerequisites,
+                offered=tools.keys(),
+                graph=graph,
+                depth=DEPTH if self._services else 0,
             )
-        ranked = found.ranked(more + len(found.prerequisites))
+        most = more + len(found.prerequisites)
+        if self._services and self._way != "planned":
+            ranked = found.ranked(most, lambda rankings: by_services(rankings[0], index.services_of, tools))
+        else:
+            ranked = found.ranked(most)
         names = [name for name in ranked if name in tools]
         if ranked and not names:
             raise UsageError(
                 f"the index has no tool of these, but {ranked[0]!r} and the like: build it of the same tools"
             )
         # where no tool has a word in common with the task, the first ones are offered
-        offered = tools.only(*(names or list(tools))[:limit])
+        chosen = (names or list(tools))[:limit]
+        room = min(self._consumers, limit - len(chosen))  # what words and meaning find stays
+        if names and room > 0:
+            from atc.catalogue.index.consumers import Consumers
+
+            near = [hit.id for turn in found.counted for hit in turn.hits]
+            taking = Consumers(index, graph).of(chosen, task, near)
+            found.consumers = [each for each in taking if each.tool in tools][:room]
+            chosen += [each.tool for each in found.consumers]
+        offered = tools.only(*chosen)
         return sketch_of(offered, len(tools), found, (*self._always, *self.notices, *notices))
 
     @property
@@ -170,7 +199,7 @@ class IndexRetriever:
 
     def _runs_of(self, graph: ToolGraph | None) -> Sequence[Column]:
         """Return what runs have taught of what is used together; made anew when they have taught more."""
-        if graph is None or not (graph.learnt.follows or graph.learnt.feeds):
+        if not self._together or graph is None or not (graph.learnt.follows or graph.learnt.feeds):
             return ()
         if self._runs is None or self._runs.learnt is not graph.learnt:
             from atc.catalogue.index.together import RunsTogether

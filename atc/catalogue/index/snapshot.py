@@ -144,7 +144,7 @@ def read(tools: Tools, progress: Progress, folder: Path | None = None) -> Batch:
             ids.append(id)
             documents.add((interner.of(protocol) if interner else None) or line_of(id, protocol))
             texts.extend(digest(text_for_encoder(found)))
-            services.append(int.from_bytes(digest(service_of(id, protocol))[:8], "little"))
+            services.append(service_number(service_of(id, protocol)))
             if len(ids) % _EVERY == 0:
                 progress("reading", len(ids), total)
             yield found
@@ -158,6 +158,11 @@ def read(tools: Tools, progress: Progress, folder: Path | None = None) -> Batch:
 def digest(text: str) -> bytes:
     """Return a digest that identifies a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:DIGEST]
+
+
+def service_number(service: str) -> int:
+    """Return the number of a service in an index."""
+    return int.from_bytes(digest(service)[:8], "little")
 
 
 def id_digest(id: str) -> int:
