@@ -112,12 +112,14 @@ def problems_of_command(command: str) -> Iterator[str]:
 
 def problems_of_benchmark(module: str, arguments: list[str]) -> Iterator[str]:
     folder = ROOT / "research" if module.startswith("atc_research_benchmarks.") else ROOT
-    file = folder / f"{module.replace('.', '/')}.py"
+    place = folder / module.replace(".", "/")
+    file = place / "__main__.py" if place.is_dir() else place.with_suffix(".py")
     if not file.is_file():
         yield f"there is no {module}"
         return
     source = file.read_text()
-    parts = sorted(file.parent.glob(f"{file.stem}_*.py"))  # each part of such a command is a module of its own
+    # Each part of such a command is a module of its own.
+    parts = sorted(place.glob("*.py") if place.is_dir() else place.parent.glob(f"{place.name}_*.py"))
     parts.append(ROOT / "benchmarks" / "common.py")  # options that several benchmarks have
     if arguments and not arguments[0].startswith("-") and not re.search(rf"\b{re.escape(arguments[0])}\b", source):
         yield f"{module} has no part {arguments[0]}"
