@@ -5,7 +5,7 @@
 The tools of all environments are one catalogue (``together``), and those of each that has more than are offered are one
 of their own. Of each stated, open task whose solution is known it is counted which tools of the solution are not
 offered, and what the offered ones take of a prompt. Tasks are halved by a hash: a way is chosen by the one half, and
-reported by the other.
+reported by the other. ``--pools tau2,agentdojo,livemcp,toolbench --limit 400`` counts the same of queries by words.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from atc.catalogue.catalogue import Catalogue
 from atc.catalogue.index.consumers import Consumers
 from atc.catalogue.index.index import ToolIndex
 from atc.catalogue.index.minilm import MiniLM
+from atc.catalogue.index.planner import search_without_plan
 from atc.catalogue.index.retriever import IndexRetriever
+from atc.catalogue.index.services import DEPTH, by_services
 from atc.cli.console import guarded, print_json
 from atc.errors import UsageError
 from atc.models.base import Message, Reply
@@ -39,11 +41,13 @@ from benchmarks.common import AsJson, Data, listed, numbers, show
 from benchmarks.environments import ENVIRONMENTS, Environment, Task, open_environment
 from benchmarks.environments.base import served
 from benchmarks.read_tasks import in_part, order
+from benchmarks.retrieval_data import Catalogues
 from benchmarks.shops import environments as shops
 
 ENVS = ("api_bank", "atlas", "bfcl", "complexfuncbench", "comptoolbench", "restbench", "toolflow", "workbench")
 TOGETHER = "together"
 Half = Literal["choose", "report", "both"]
+_PLACES = 20
 _A_TOKEN = 4
 """Characters of a token."""
 
@@ -207,6 +211,36 @@ def line(crowd: Crowd, way: Way, env: str, some: Sequence[Offered]) -> dict[str,
     }  # fmt: skip
 
 
+def of_pools(data: Path, pools: Iterable[str], limit: int) -> list[dict[str, Any]]:
+    """Return a line for each pool of queries: tools of the first 20 places that are missed, by words alone, without the
+    services of the first tools and with them.
+
+    Args:
+        limit: queries of each source, drawn by a hash.
+    """
+    catalogues, lines = Catalogues(data), list[dict[str, Any]]()
+    queries = catalogues.queries(limit)
+    for pool in pools:
+        some = [each for each in queries if each.pool == pool]
+        if not some:
+            raise UsageError(
+                f"--pools: no query is of a pool {pool!r}; there are {', '.join(sorted({q.pool for q in queries}))}"
+            )
+        index = ToolIndex.build(catalogues.pool(pool))
+        plain = gained = 0
+        for query in some:
+            found = search_without_plan(index, query.text, _PLACES, prerequisites=False, depth=DEPTH)
+            hits = found.turns[0].hits
+            plain += len(query.gold.difference(hit.id for hit in hits[:_PLACES]))
+            with_services = by_services(hits, index.services_of, {hit.id for hit in hits})
+            gained += len(query.gold.difference(with_services[:_PLACES]))
+        needed = sum(len(query.gold) for query in some)
+        lines.append(
+            {"pool": pool, "queries": len(some), "needed": needed, "missed": plain, "missed, services": gained}
+        )
+    return lines
+
+
 async def _nobody(messages: Sequence[Message], max_tokens: int) -> Reply:
     raise UsageError("no model is asked")
 
@@ -220,11 +254,18 @@ def main(
     limit: Annotated[int, typer.Option(min=1, help="Tasks of each environment, drawn by a hash.")] = 120,
     consumers: Annotated[str, typer.Option(help="So many are added at most, comma-separated.")] = "2,4",
     each: Annotated[bool, typer.Option(help="A line for each environment of the catalogue together, too.")] = False,
+    pools: Annotated[
+        str, typer.Option(help="In place of tasks: queries of these pools of the data's `retrieval`.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Count needed tools that are not offered, and what is offered for it."""
     if half not in ("choose", "report", "both"):
         raise UsageError(f"--half: choose, report or both, not {half!r}")
+    if pools:
+        lines = of_pools(data, pools.split(","), limit)
+        print_json(lines) if as_json else show("Missed", [*lines[0]], [[*line.values()] for line in lines])
+        return
     names = listed(env, (*ENVIRONMENTS, "shops"), "env")
     environments = [open_environment(name, data) for name in names if name != "shops"]
     environments += shops() if "shops" in names else []
