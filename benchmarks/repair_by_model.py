@@ -9,8 +9,9 @@ a check, for most services that are recorded take anything: it refuses the mista
 exception of a function, or as an error in the body. So the words are ours, and what they are about is a real call.
 The agent has its defaults, but for the check of programs and for revisions: a cell ends with its first program.
 
-*Right* is a call that the tool accepted with the arguments that were meant. *Wrong* is any other that it accepted. A
-row holds no text of the data's; ``--show`` prints what was given, said and sent.
+*Right* is a call that passed the check with the arguments that were meant. *Wrong* is any other that passed, and each
+that passed where nothing says what was meant. A row holds no text of the data's; ``--show`` prints what was given, said
+and sent.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from atc.calls.sending import CallPolicy
 from atc.cli.console import err, guarded
 from atc.errors import ToolError, UsageError
 from atc.models.base import Model, NoModel, WrappedModel
+from atc.models.fake import FakeModel
 from atc.models.messages import ModelRequest, Reply, estimate_tokens
 from atc.models.resolve import resolve_model
 from atc.result import Effect
@@ -55,7 +57,9 @@ TASKS = 40
 """Of an environment, drawn by a hash: enough for each kind of mistake."""
 FORMS = ("status", "exception", "body")
 """How a refusal comes: as an HTTP status, as an exception of the user's function, as an error in a response."""
-NO_MODEL = "none"
+NO_MODEL, RIGHT, GUESS = "none", "right", "guess"
+"""In place of a model: none; one that always knows what was meant; one that always guesses wrong, as a model might.
+What the last two say shows what is let through of right repairs, and of wrong ones."""
 Outcome = Literal["right", "wrong", "none"]
 Gave = Literal["", "nothing", "the same", "right", "another"]
 
@@ -108,10 +112,10 @@ class Row:
     Attributes:
         knowable: whether the arguments and the refusal say what was meant.
         asked: questions to the model.
-        outcome: of the call: accepted as it was meant, accepted otherwise, not accepted.
+        outcome: of the call: passed as it was meant, passed otherwise, not passed.
         gave: what the model gave: the right arguments, those that it was shown, others. Where it gave the right ones
             and the outcome is ``none``, they were not sent: a repair may say nothing that was not there.
-        ruled: accepted without a question, so after a repair by rule.
+        ruled: passed without a question, so after a repair by rule.
         prompt_tokens, completion_tokens: of the questions; characters by four where the model does not count.
     """
 
@@ -213,32 +217,24 @@ class Strict:
     """A transport with a check in front of it, which refuses what the mistake's service refuses.
 
     Attributes:
-        accepted: the arguments of the calls that the tool answered.
-        refused: of those that it, or the check, refused.
+        accepted: the arguments of the calls that the check let through to the tool.
     """
 
     def __init__(self, inner: Transport, cell: Cell) -> None:
         self.accepted: list[Arguments] = []
-        self.refused: list[Arguments] = []
         self._inner, self._cell = inner, cell
 
     async def __call__(self, arguments: Arguments) -> Any:
         cell = self._cell
         if not cell.mistake.accepts(arguments.get(cell.key)) and not self._is_of_before(arguments):
-            self.refused.append(arguments)
             if cell.form == "status":
                 raise ToolError(cell.mistake.says, status=400)
             if cell.form == "exception":
                 raise failure_of(ValueError(cell.mistake.says))
             return {"error": cell.mistake.says}
-        try:
-            answer = await self._inner(arguments)
-        except ToolError:
-            self.refused.append(arguments)
-            raise
         if not self._is_of_before(arguments):
-            self.accepted.append(arguments)
-        return answer
+            self.accepted.append(arguments)  # a recorded service knows few calls, and refuses others that it would take
+        return await self._inner(arguments)
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
         return self._inner.opened()
@@ -298,6 +294,7 @@ async def measured(environment: Environment, cell: Cell, model: Model, sandbox: 
         )
         await agent.arun(cell.task.text)
     sent = strict.accepted[-1] if strict.accepted else None
+    right = sent is not None and cell.mistake.knowable and same(sent, cell.right[1])
     row = Row(
         cell.id,
         cell.kind,
@@ -306,7 +303,7 @@ async def measured(environment: Environment, cell: Cell, model: Model, sandbox: 
         tool.name,
         cell.mistake.knowable,
         writes.asked,
-        "none" if sent is None else "right" if same(sent, cell.right[1]) else "wrong",
+        "none" if sent is None else "right" if right else "wrong",
         _gave(cell, writes.replies),
         sent is not None and not writes.asked,
         sum(reply.prompt_tokens for reply in writes.replies),
@@ -318,13 +315,25 @@ async def measured(environment: Environment, cell: Cell, model: Model, sandbox: 
     return row
 
 
+def scripted(name: str, cell: Cell) -> Model | None:
+    """What stands in place of a model, for one cell; ``None`` where it has nothing to say."""
+    if name == NO_MODEL:
+        return NoModel()
+    if cell.mistake.guess is None if name == GUESS else not cell.mistake.knowable:
+        return None
+    said = cell.right[1] if name == RIGHT else cell.right[1] | {cell.key: cell.mistake.guess}
+    return FakeModel([json.dumps(said, default=str)] * 2, name=name)
+
+
 def _gave(cell: Cell, replies: Sequence[Reply]) -> Gave:
     if not replies:
         return ""
     value = replies[-1].value
     if not isinstance(value, dict):
         return "nothing"
-    return "right" if same(value, cell.right[1]) else "the same" if same(value, cell.given) else "another"
+    if same(value, cell.given):
+        return "the same"
+    return "right" if cell.mistake.knowable and same(value, cell.right[1]) else "another"
 
 
 def _print(line: Mapping[str, Any]) -> None:
@@ -389,7 +398,9 @@ def run(
     out: Annotated[Path, typer.Option(help="Rows are written to its end; cells that it has are not run again.")],
     data: MaybeData = None,
     env: Annotated[str, typer.Option(help="Environments, with commas.")] = ENVIRONMENTS,
-    model: Annotated[str, typer.Option(help=f"As `atc run --model` takes it; {NO_MODEL} counts questions.")] = NO_MODEL,
+    model: Annotated[
+        str, typer.Option(help=f"As `atc run --model` takes it; else {NO_MODEL}, {RIGHT} or {GUESS}.")
+    ] = NO_MODEL,
     each: Annotated[int, typer.Option(min=1, help="Cells of each kind of mistake.")] = 3,
     kinds: Annotated[str, typer.Option(help="Kinds of mistakes, with commas.")] = ",".join(KINDS),
     show: Annotated[bool, typer.Option("--show", help="Print what was given, said and sent.")] = False,
@@ -401,20 +412,22 @@ def run(
         environments = {name: open_environment(name, data) for name in listed(env, ENVIRONMENTS.split(","), "env")}
         found = [cell for each_one in environments.values() for cell in await cells(each_one)]
         settings = Settings.load()
-        opened = NoModel() if model == NO_MODEL else resolve_model(settings, model)
+        opened = None if model in (NO_MODEL, RIGHT, GUESS) else resolve_model(settings, model)
         sandbox = open_sandbox(settings)
         known = {(row.cell, row.model) for row in read_rows([out])}
         chosen = [cell for cell in drawn(found, each) if cell.kind in wanted]
         try:
             for number, cell in enumerate(chosen, 1):
-                if (cell.id, opened.name) in known:
+                asked = opened or scripted(model, cell)
+                if asked is None or (cell.id, asked.name) in known:
                     continue
-                row = await measured(environments[cell.environment], cell, opened, sandbox, shown=show)
+                row = await measured(environments[cell.environment], cell, asked, sandbox, shown=show)
                 with out.open("a", encoding="utf-8") as rows:
                     rows.write(json.dumps(asdict(row)) + "\n")
                 err.print(f"{number} of {len(chosen)}: {row.kind}, asked {row.asked}, {row.outcome}", markup=False)
         finally:
-            await opened.aclose()
+            if opened is not None:
+                await opened.aclose()
             await sandbox.aclose()
 
     asyncio.run(all_of_them())

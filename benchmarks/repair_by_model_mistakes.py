@@ -37,7 +37,7 @@ CHOICES = {
     "popularity": "popularity first", "class_descending": "class, descending", "gzip": "gzip compression",
     "lz4": "lz4 compression", "zlib": "zlib compression", "comma": "with comma", "currency": "as currency",
     "percent": "in percent", "economy": "coach", "business": "business class", "first": "first class",
-    "fuel": "petrol", "c": "characters", "l": "lines", "w": "words", "all": "everything", "day": "daily",
+    "fuel": "petrol", "all": "everything", "day": "daily",
     "best": "the best ones", "cheapest": "least expensive", "fastest": "quickest",
 }  # fmt: skip
 """Values among which a document lets choose, and other words for them."""
@@ -91,12 +91,14 @@ class Mistake:
         says: what the service answers.
         accepts: whether the service takes a value. It is as strict as its words, and knows no more.
         knowable: whether the arguments and the refusal say what was meant. Where not, no repair is right.
+        guess: a wrong value that a model might give; ``None`` where none comes to mind.
     """
 
     given: Any
     says: str
     accepts: Callable[[Any], bool]
     knowable: bool = True
+    guess: Any = None
 
 
 Maker = Callable[[Place], Mistake | None]
@@ -121,7 +123,8 @@ def _day_of_two_readings(at: Place) -> Mistake | None:
     if number > 12 or number == month:
         return None
     given, says = f"{number:02}/{month:02}/{year}", f"{at.key}: invalid format, give the date as YYYY-MM-DD"
-    return Mistake(given, says, lambda value: _text(value, _DAY.pattern), knowable=False)
+    guess = f"{year}-{number:02}-{month:02}"
+    return Mistake(given, says, lambda value: _text(value, _DAY.pattern), knowable=False, guess=guess)
 
 
 def _time_of_half_days(at: Place) -> Mistake | None:
@@ -129,7 +132,9 @@ def _time_of_half_days(at: Place) -> Mistake | None:
         return None
     hour, minute = map(int, time.groups())
     given = f"{(hour - 1) % 12 + 1}:{minute:02} {'PM' if hour >= 12 else 'AM'}"
-    return Mistake(given, f"{at.key} must be HH:MM, 24 hours", lambda value: _text(value, _TIME.pattern))
+    guess = f"{hour - 12:02}:{minute:02}" if hour > 12 else None
+    says = f"{at.key} must be HH:MM, 24 hours"
+    return Mistake(given, says, lambda value: _text(value, _TIME.pattern), guess=guess)
 
 
 def _unit(at: Place) -> str:
@@ -159,6 +164,7 @@ def _of_number(at: Place, given: str, *, knowable: bool = True) -> Mistake:
         f"{at.key}: {given!r} is no number",
         lambda value: isinstance(value, int | float) and not isinstance(value, bool),
         knowable,
+        None if knowable else at.value,
     )
 
 
@@ -172,6 +178,7 @@ def _range_of_years(at: Place) -> Mistake | None:
         f"Invalid {at.key} format: it should be 4 digits",
         lambda value: re.fullmatch(r"\d{4}", str(value)) is not None,
         knowable=False,
+        guess=at.value,
     )
 
 
@@ -182,14 +189,14 @@ def _code_in_words(at: Place) -> Mistake | None:
     if words is None or other is None:
         return None
     says = f"{at.key}: {words!r} is unknown, give a code such as {other!r}"
-    return Mistake(words, says, lambda value: isinstance(value, str) and len(value) == len(at.value))
+    return Mistake(words, says, lambda value: isinstance(value, str) and len(value) == len(at.value), guess=other)
 
 
 def _choices(at: Place) -> Sequence[Any]:
     if isinstance(listed := at.schema.get("enum"), list):
         return listed
     text = str(at.schema.get("description") or "")
-    found = re.search(r"(?:\[Enum\]:|[Oo]ptions are:?|Mode of operation)\s*(.{3,200})", text)
+    found = re.search(r"(?:\[Enum\]:|[Oo]ptions are:?)\s*(.{3,200})", text)
     return re.findall(r"[A-Za-z][\w-]*", found[1]) if found else ()
 
 
@@ -197,7 +204,9 @@ def _other_word(at: Place) -> Mistake | None:
     words, choices = CHOICES.get(at.value) if isinstance(at.value, str) else None, list(_choices(at))
     if words is None or at.value not in choices:
         return None
-    return Mistake(words, f"{at.key} must be one of {', '.join(map(str, choices))}", lambda value: value in choices)
+    guess = next((choice for choice in choices if choice != at.value), None)
+    says = f"{at.key} must be one of {', '.join(map(str, choices))}"
+    return Mistake(words, says, lambda value: value in choices, guess=guess)
 
 
 def _name_for_id(at: Place) -> Mistake | None:
@@ -256,7 +265,7 @@ def _example_of_id(at: Place) -> Mistake | None:
         return None
     given = f"the {at.words}"
     says = f"{at.key}: {given!r} is no {at.words}; it looks like {other!r}"
-    return Mistake(given, says, lambda value: isinstance(value, str) and " " not in value, knowable=False)
+    return Mistake(given, says, lambda value: isinstance(value, str) and " " not in value, knowable=False, guess=other)
 
 
 def _suggestion(at: Place) -> Mistake | None:
@@ -270,7 +279,7 @@ def _suggestion(at: Place) -> Mistake | None:
     if given == at.value:
         return None
     says = f"{at.key}: nothing is named {given!r}. Did you mean {other!r}?"
-    return Mistake(given, says, lambda value: value in (at.value, other))
+    return Mistake(given, says, lambda value: value in (at.value, other), guess=other)
 
 
 def _labelled(at: Place) -> Mistake | None:

@@ -30,6 +30,8 @@ from atc.errors import CallRefused, ToolError
 from atc.result import Effect
 from atc.schemas.protocol import JsonSchema, Protocol, original_arguments
 from atc.schemas.repair import repair_arguments, same_request
+from atc.schemas.repair.formats import has_other_unit
+from atc.schemas.repair.places import Place
 from atc.schemas.validate import problems
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -388,12 +390,10 @@ def is_grounded(made: dict[str, Any], complaint: Complaint) -> bool:
     if len(text) <= MAX_SCHEMA:
         for value in _named_values(complaint.protocol.parameters):
             known.update(_words(as_text(value)))
-    return (
-        _keeps(made, complaint)
-        and _leaves_others(made, complaint)
-        and all(
-            _is_known(value, known, shown) or _is_said(value, known | said, complaint.reason) for value in _leaves(made)
-        )
+    if not all(keeps(made, complaint) for keeps in (_keeps, _leaves_others, _keeps_units)):
+        return False
+    return all(
+        _is_known(value, known, shown) or _is_said(value, known | said, complaint.reason) for value in _leaves(made)
     )
 
 
@@ -422,6 +422,19 @@ def _leaves_others(made: dict[str, Any], complaint: Complaint) -> bool:
         made[name] == value or (_plain(made[name]) in _plain(value) and told.issuperset(_words(_plain(value))))
         for name, value in given.items()
         if name in made and not own[name]
+    )
+
+
+def _keeps_units(made: dict[str, Any], complaint: Complaint) -> bool:
+    """Whether no number has lost its unit where another one is wanted: "30 miles" is not 30 for kilometres."""
+    root = Place.of(complaint.protocol.parameters)
+    return not any(
+        isinstance(value, str)
+        and name in made
+        and made[name] != value
+        and (place := root.below("properties", name)) is not None
+        and has_other_unit(place, name, value)
+        for name, value in complaint.arguments.items()
     )
 
 

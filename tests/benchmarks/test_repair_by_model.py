@@ -39,7 +39,7 @@ def place(
         ("number in words", place("count", 3), "three", 4, "three"),
         ("range of years", place("year", 2026), "2026-2029", 2026, "2026-2029"),
         ("code in words", place("currency", "EUR", others=("USD",)), "euros", "USD", "euros"),
-        ("choice in other words", place("mode", "c", enum=["c", "l"]), "characters", "l", "characters"),
+        ("choice in other words", place("by", "first", enum=["first", "day"]), "first class", "day", "daily"),
         ("name for an id", place("city_id", 7, responses=[[{"id": 7, "name": "Lyon"}]]), "Lyon", 7, "Lyon"),
         ("left out", place("city", "Lyon", task="warm in lyon?"), None, "Rome", None),
         ("unknown id", place("city_id", 17), 40, 17, 40),

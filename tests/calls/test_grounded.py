@@ -114,3 +114,13 @@ def test_what_nobody_complains_of_stays_as_it_was(made: dict[str, Any], kept: bo
 def test_what_stood_in_one_argument_may_be_two() -> None:
     given = {"city": "Rome 3"}
     assert is_grounded({"city": "Rome", "limit": 3}, complaint(given, "limit is missing"))
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("30 km", True), ("30 kilometers", True), ("30 items", True), ("30 miles", False), ("30 mi", False)],
+)
+def test_a_number_does_not_lose_another_unit_than_the_argument_s(given: str, kept: bool) -> None:
+    parameters = {"type": "object", "properties": {"radius_km": {"type": "number"}}}
+    said = Complaint(Protocol(name="near", parameters=parameters), {"radius_km": given}, "radius_km: no number", "gate")
+    assert is_grounded({"radius_km": 30}, said) is kept
