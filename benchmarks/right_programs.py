@@ -28,6 +28,7 @@ from atc.result import Result
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.schemas.identifiers import THINGS, is_identifier
+from atc.schemas.protocol import parameters_of
 from atc.settings import Settings
 from benchmarks.common import AsJson, listed
 from benchmarks.environments import ENVIRONMENTS, Environment, Task, open_environment
@@ -41,14 +42,14 @@ MOST_ITEMS = 50
 """Items of a list of a response that are looked through."""
 
 
-def _places(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The values in a response, each with the subscripts that read it."""
+def places(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the plain values in a response, each with the subscripts that read it."""
     if isinstance(value, dict):
         for key, part in value.items():
-            yield from _places(part, f"{path}[{key!r}]")
+            yield from places(part, f"{path}[{key!r}]")
     elif isinstance(value, list):
         for number, part in enumerate(value[:MOST_ITEMS]):
-            yield from _places(part, f"{path}[{number}]")
+            yield from places(part, f"{path}[{number}]")
     else:
         yield path, value
 
@@ -60,10 +61,12 @@ class RightProgram:
     Attributes:
         source: the program, a call a line; empty where the solution makes none.
         not_given: by line, the values without spaces that stand there and that nothing gave.
+        responses: of its calls; ``None`` of a call that failed.
     """
 
     source: str
     not_given: Mapping[int, list[str]]
+    responses: Sequence[Any] = ()
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class _Writer:
         if written in self.choices:
             return repr(value)
         for number in reversed(range(len(self.responses))):
-            for path, part in _places(self.responses[number]):
+            for path, part in places(self.responses[number]):
                 if part == value and not isinstance(part, bool):
                     return f"r{number}{path}"
         if " " not in written:
@@ -117,9 +120,10 @@ async def right_program(environment: Environment, task: Task) -> RightProgram:
     not_given: dict[int, list[str]] = {}
     async with episode.tools.opened():
         for number, (name, arguments) in enumerate(gold.calls if gold is not None else ()):
-            choices = frozenset(_choices(episode.tools[name].protocol.parameters))
-            writer = _Writer(task.text.casefold(), choices, responses)
-            given = [f"{key}={writer.source(value, key)}" for key, value in arguments.items()]
+            protocol = episode.tools[name].protocol
+            writer = _Writer(task.text.casefold(), frozenset(_choices(protocol.parameters)), responses)
+            written = {each.original: each.name for each in parameters_of(protocol)}
+            given = [f"{written.get(key, key)}={writer.source(value, key)}" for key, value in arguments.items()]
             lines.append(f"r{number} = {name}({', '.join(given)})")
             not_given |= {len(lines): writer.not_given} if writer.not_given else {}
             transport = episode.tools[name].transport
@@ -128,7 +132,8 @@ async def right_program(environment: Environment, task: Task) -> RightProgram:
                 responses.append(await transport(dict(arguments)))
             except ToolError:
                 responses.append(None)
-    return RightProgram("\n".join([*lines, f"answer = r{len(lines) - 1}"]) if lines else "", not_given)
+    source = "\n".join([*lines, f"answer = r{len(lines) - 1}"]) if lines else ""
+    return RightProgram(source, not_given, responses)
 
 
 async def _run(environment: Environment, sandbox: Sandbox, rules: str, task: Task, program: str) -> tuple[Result, bool]:

@@ -114,6 +114,15 @@ def append(file: Path, row: Row) -> None:
     Raises:
         UsageError: it cannot be written.
     """
+    append_line(file, _ROW.dump_json(row))
+
+
+def append_line(file: Path, line: bytes) -> None:
+    """Write a line at the end of a file, and begin one that was cut off anew.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("ab+") as lines:
@@ -121,7 +130,7 @@ def append(file: Path, row: Row) -> None:
             lines.seek(max(0, end - 1))
             if end and lines.read(1) != b"\n":
                 lines.write(b"\n")  # a line that was cut off stays a line of its own
-            lines.write(_ROW.dump_json(row) + b"\n")
+            lines.write(line + b"\n")
     except OSError as error:
         raise UsageError(
             f"the results cannot be kept in {file}: {error.strerror}; make room, and the same command goes on"

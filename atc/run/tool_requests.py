@@ -114,7 +114,8 @@ class ToolRequests:
         if not asked:
             return []
         self._writer.show_whole(asked)
-        await self._offer(self._run.tools + found)
+        tools = self._run.tools  # what it found may be there by now, in the place of a broken tool
+        await self._offer(tools + found.only(*(name for name in found if name not in tools)))
         tools = self._run.tools
         offered = [name for name, tool in tools.items() if not self.is_request(name) and not is_ask_user(tool)]
         self._run.emit("tools_chosen", {"tools": offered, "found": list(found), "whole": whole})

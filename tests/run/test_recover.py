@@ -102,6 +102,18 @@ def test_a_read_that_breaks_is_routed_round(way: str) -> None:
     assert prompts(made)[-1].count("is down in this run") == 1
 
 
+def test_a_program_may_look_for_what_already_takes_the_place_of_a_broken_tool() -> None:
+    class Picks:
+        async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Any) -> Any:
+            return Sketch(tools.only("weather_b" if task == "another one" else "weather_a"))
+
+    look = "```python\nfind_tools(query='another one')\n```"
+    made = agent(weather("raises"), [OLD, look, NEW], max_tools=1, retriever=Picks())
+    result = made.run("How warm is it in Lyon?")
+    assert [call.tool for call in result.calls] == ["weather_a", "find_tools", "weather_b"]
+    assert (result.status, result.value) == ("answered", 3)
+
+
 @pytest.mark.parametrize("way", ["raises", "bug", "null", "drifts"])
 def test_without_the_rule_it_is_as_before(way: str) -> None:
     made = agent(weather(way), rules="-recombine")

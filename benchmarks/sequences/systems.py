@@ -1,0 +1,69 @@
+"""The systems that go through a sequence: ATC with its defaults, and without each part that may count in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from atc._records.choices import SCORERS
+from atc._records.rules import RULES
+from atc.catalogue.index.retriever import IndexRetriever
+from atc.run.recover import Recovery
+
+MODEL_REPAIR = "model-repair"
+"""The rule of tier 2 of the repair of arguments: the model is asked. All others of its step are tier 1."""
+_BY_RULE = ",".join(f"-{rule.id}" for rule in RULES if rule.step == "call" and rule.id != MODEL_REPAIR)
+
+
+@dataclass(frozen=True)
+class System:
+    """ATC with a part taken away.
+
+    Attributes:
+        name: as it is asked for and reported. ``about``: one line about it.
+        settings: of the agent, beside those of all systems.
+        search: how tools are sought, as arguments of the retriever; ``None`` for the product's own.
+        by_model: whether the part needs a model, which a script is not.
+        chains: whether chains of reads are offered in the place of a broken one.
+        asks: whether the script looks for tools that it is not shown.
+    """
+
+    name: str
+    about: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    search: Mapping[str, int] | None = None
+    by_model: bool = False
+    chains: bool = True
+    asks: bool = True
+
+    def retriever(self, catalogue: Path) -> IndexRetriever | None:
+        """Return the retriever, which is the product's own but for ``search``; ``None`` for the product's own."""
+        if self.search is None:
+            return None
+        return IndexRetriever(None, "auto", folder=catalogue / "indexes", scorers=SCORERS, **self.search)  # type: ignore[arg-type]
+
+    def without_chains(self) -> AbstractContextManager[Any]:
+        """Take the chains away where the system has none: the product has no switch for them."""
+        return nullcontext() if self.chains else patch.object(Recovery, "_chains", lambda *_: ())
+
+
+SYSTEMS: Mapping[str, System] = {
+    each.name: each
+    for each in (
+        System("default", "ATC with its defaults"),
+        System("no-learn", "without what runs teach", {"learn": False}),
+        System("no-recombine", "without routing round broken tools", {"rules": "-recombine"}),
+        System("no-prerequisites", "without tools that supply what found ones need", search={"prerequisites": False}),
+        System("no-co-usage", "without what is used together", search={"together": False}),
+        System("no-tier-1", "without repairs of arguments by rule", {"rules": _BY_RULE}),
+        System("no-tier-2", "without repairs of arguments by the model", {"rules": f"-{MODEL_REPAIR}"}, by_model=True),
+        System("no-search", "whose script never looks for what is not offered", asks=False),
+        System("no-services", "without places for tools of the first ones' services", search={"services": False}),
+        System("both-ways", "with tools that take what found ones hand out, too", search={"consumers": 3}),
+        System("no-chains", "without chains in the place of broken tools", chains=False),
+    )
+}
