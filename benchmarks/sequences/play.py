@@ -150,7 +150,7 @@ class Play:
                 with self.system.without_chains():
                     result = await agent.arun(step.task.text)
                 solved = result.status == "answered" and opened.check(result.json_value)
-        except (EnvironmentProblem, UsageError):
+        except EnvironmentProblem:
             raise
         except ModelError as problem:
             raise EnvironmentProblem(f"{problem}; the same command goes on") from None

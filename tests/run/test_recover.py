@@ -102,16 +102,26 @@ def test_a_read_that_breaks_is_routed_round(way: str) -> None:
     assert prompts(made)[-1].count("is down in this run") == 1
 
 
-def test_a_program_may_look_for_what_already_takes_the_place_of_a_broken_tool() -> None:
-    class Picks:
-        async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Any) -> Any:
-            return Sketch(tools.only("weather_b" if task == "another one" else "weather_a"))
+class Picks:
+    async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Any) -> Sketch:
+        return Sketch(tools.only("weather_b" if task == "another one" else "weather_a"))
 
-    look = "```python\nfind_tools(query='another one')\n```"
-    made = agent(weather("raises"), [OLD, look, NEW], max_tools=1, retriever=Picks())
+
+LOOKS = "find_tools(query='another one')"
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        pytest.param([OLD, f"```python\n{LOOKS}\n```", NEW], id="it looks after that"),
+        pytest.param([OLD.replace("answer", f"{LOOKS}\nanswer", 1), NEW], id="it looks in the same program"),
+    ],
+)
+def test_a_program_may_look_for_what_already_takes_the_place_of_a_broken_tool(replies: list[Any]) -> None:
+    made = agent(weather("raises"), replies, retriever=Picks(), max_tools=1)
     result = made.run("How warm is it in Lyon?")
-    assert [call.tool for call in result.calls] == ["weather_a", "find_tools", "weather_b"]
     assert (result.status, result.value) == ("answered", 3)
+    assert result.revisions[-1].substituted == (("weather_a", "weather_b"),)
 
 
 @pytest.mark.parametrize("way", ["raises", "bug", "null", "drifts"])
