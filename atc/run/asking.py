@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from atc._records.events import Emit
+from atc._records.events import Emit, ModelStarted
 from atc.models.base import Message, Model, OnText, Reply
 from atc.models.images import Image
 from atc.wording.prompting import fenced, prompt
@@ -44,11 +44,11 @@ async def ask(
     Raises:
         ModelError, ModelUnavailable, BudgetExceeded: from the model.
     """
-    named = {"model": model.name} if other else {}
-    emit("model_started", {"purpose": purpose, **named})
+    started: ModelStarted = {"purpose": purpose, "model": model.name} if other else {"purpose": purpose}
+    emit("model_started", started)
     async with waiting(emit, purpose) as on_text:
         reply = await model.complete(messages, on_text=on_text, **options)
-    emit_reply(emit, purpose, reply, **named)
+    emit_reply(emit, purpose, reply, **({"model": model.name} if other else {}))
     return reply
 
 
