@@ -8,7 +8,7 @@ from benchmarks.retrieval_data import Query
 
 
 def _query(id: str, text: str) -> Query:
-    return Query(id=id, source="metatool", pool="metatool", text=text, gold=frozenset({"t"}))
+    return Query(id, text, frozenset({"t"}), "metatool", "metatool", "", "single")
 
 
 def test_a_plan_that_was_kept_is_said_to_its_task_alone(tmp_path: Path) -> None:
