@@ -23,7 +23,7 @@ from atc.calls.question import AskUser, answerer_of, checked_ask_user
 from atc.catalogue.catalogue import Catalogue
 from atc.catalogue.index.retriever import Retriever
 from atc.errors import UsageError
-from atc.models.base import Message, Model
+from atc.models.base import Message, Model, NoModel
 from atc.models.budget import BudgetedModel
 from atc.models.images import Images
 from atc.result import Result, T
@@ -726,7 +726,8 @@ class Agent:
         observed = stack.enter_context(telemetry.run(self.tools, redactor)) if telemetry is not None else None
         model = model or self._resources.model()
         model.check_images([Message("user", request.task, images=request.images)])
-        budget = limits_of(self.settings, model)
+        planner = None if isinstance(model, NoModel) else self._resources.planner()
+        budget = limits_of(self.settings, model, planner)
         model.prepare()
         if stored is not None:
             await asyncio.to_thread(stored.make)
@@ -761,12 +762,18 @@ class Agent:
         )
         if turn is not None:
             turn.begin(broker, self.tools)
+
+        def asked(inner: Model) -> Model:
+            seen = inner if observed is None else observed.model(inner)
+            return BudgetedModel(seen, budget, self.settings.prices.get(inner.name))
+
         asks = ask_user != "never"
         run = Run(
             task=request.task,
             run_id=run_id,
             settings=request.settings(self.settings),
-            model=BudgetedModel(model if observed is None else observed.model(model), budget),
+            model=asked(model),
+            planner=None if planner is None else asked(model.beside(planner)),
             budget=budget,
             broker=broker,
             resources=self._resources,

@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from atc import parts
 from atc._host.trust import TrustedFileSource, is_retired_way
-from atc._records.choices import SCORERS, ApproveChoice, AskUserChoice, WarningsChoice
+from atc._records.choices import SCORERS, ApproveChoice, AskUserChoice, PlannedRanking, WarningsChoice
 from atc._records.prices import Price
 from atc._records.rules import Rules, parse_rules
 from atc.errors import SettingsError
@@ -102,6 +102,20 @@ class Settings(BaseSettings):
         "auto",
         description="how tools are found: `auto` (by words, and by meaning if an encoder is there), `lexical` "
         "(by words), `hybrid` (all that the index can), `planned` (the model plans the queries), or an installed way",
+    )
+    planned_ranking: PlannedRanking = Field(
+        "similarity",
+        description="how `planned` joins the rankings of its queries: `similarity` (each counts as far as it fits a "
+        "tool), or `peak` (the best place of a tool in any); by words alone it is always `peak`",
+    )
+    planner_model: str | None = Field(
+        None, description="model that plans the search for tools, as `model` names one; default: the model of the run"
+    )
+    planner_base_url: str | None = Field(
+        None, description="endpoint of `planner_model`; default: as for `model`. No key but its own goes there"
+    )
+    planner_api_key: SecretStr | None = Field(
+        None, description="key of `planner_model`; default: as for `model`, if it has no `planner_base_url`"
     )
     scorers: Names = Field(
         SCORERS,
@@ -274,6 +288,14 @@ class Settings(BaseSettings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _named_planner(self) -> Settings:
+        if self.planner_base_url is not None and not self.planner_model:
+            raise PydanticCustomError(
+                "planner_base_url", "planner_base_url needs planner_model, a model that it has (ATC_PLANNER_MODEL)"
+            )
+        return self
+
     @field_validator("retrieval")
     @classmethod
     def _known_retrieval(cls, name: str) -> str:
@@ -318,7 +340,7 @@ class Settings(BaseSettings):
     @property
     def secrets(self) -> list[str]:
         """What no trace may show: keys of the model and the sandbox service; passwords of the store."""
-        kept = (self.api_key, self.sandbox_token, self.approver_key, self.approval_secret)
+        kept = (self.api_key, self.planner_api_key, self.sandbox_token, self.approver_key, self.approval_secret)
         found = [secret for each in kept if each is not None and (secret := each.get_secret_value())]
         if self.store is None:
             return found

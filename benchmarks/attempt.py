@@ -43,7 +43,7 @@ async def attempt(
     session = Session(episode, caps, temperature, seed, transcript=transcript)
     upstream = gateway.upstream
     async with gateway.session(session) as address:
-        job = Job(task.text, address, session, upstream.model, upstream.context_tokens, caps)
+        job = Job(task.text, address, session, upstream.model, upstream.context_tokens, caps, of=(environment, task))
         outcome, value = await _tried(system, job)
     wall_s, spent = time.perf_counter() - session.began, session.spent
     outcome |= _verdict(outcome["status"], session, wall_s)

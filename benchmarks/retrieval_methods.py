@@ -262,8 +262,7 @@ def _in_parts(prerequisites: bool) -> Rank:
 
 def _planned(fusion: Fusion = anchored_similarity, **options: Any) -> Rank:
     async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
-        found = await QueryPlanner(pool.tools, bench.ask, **options).search(query)
-        return found.ranked(DEPTH, fusion)
+        return (await QueryPlanner(pool.tools, bench.ask, fusion=fusion, **options).search(query)).ranked(DEPTH)
 
     return rank
 

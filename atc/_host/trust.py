@@ -85,7 +85,7 @@ FREE = frozenset({
     "cache", "find_tools", "max_tools", "retrieval", "seed", "sentence", "temperature",
 })  # fmt: skip
 """What any file may set. Every other setting needs trust: also those that are still to come."""
-SECRET = frozenset({"api_key", "approval_secret", "approver_key", "sandbox_token", "store"})
+SECRET = frozenset({"api_key", "approval_secret", "approver_key", "planner_api_key", "sandbox_token", "store"})
 RETIRED = frozenset({
     "max_rejections", "max_values", "otel_baggage", "otel_content", "repairs", "rerank_base_url", "rerank_key",
     "rerank_model", "revision_temperature", "vectors", "vectors_key",

@@ -16,3 +16,5 @@ SCORERS: tuple[ScorerName, ...] = ("words", "vectors", "adapter", "co-usage")
 """What ranks tools (:mod:`atc.catalogue.index.scorers`); other packages may add some (:data:`atc.parts.SCORERS`)."""
 WITHOUT_VECTORS: frozenset[ScorerName] = frozenset({"words", "co-usage"})
 """Those that need no vector of the query."""
+PlannedRanking = Literal["similarity", "peak"]
+"""How the rankings of planned queries become one (:data:`atc.catalogue.index.planner.FUSIONS`)."""

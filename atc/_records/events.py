@@ -119,10 +119,12 @@ class ToolsChosen(TypedDict):
 
 
 class ModelStarted(TypedDict):
-    """The model is asked. ``purpose``: ``program``, ``repair``, ``attribute``, ``answer``, ``compare``, ``tools``, or a
-    strategy's own word."""
+    """The model is asked. ``purpose``: ``program``, ``repair``, ``attribute``, ``answer``, ``compare``, ``tools``,
+    ``plan`` (the planner's, in place of ``tools``), or a strategy's own word. ``model``: its name, where it is not the
+    run's own."""
 
     purpose: str
+    model: NotRequired[str]
 
 
 class ModelWaiting(TypedDict):
@@ -144,6 +146,7 @@ class ModelEnded(TypedDict):
     cached: bool
     finish_reason: str
     text: str
+    model: NotRequired[str]
     problem: NotRequired[str]
     notice: NotRequired[str]
 

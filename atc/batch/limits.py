@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, Protocol
@@ -174,14 +174,24 @@ class Ledger:
 class SpendingModel(WrappedModel):
     """A model that asks the batch's ledger before each call.
 
+    Args:
+        inner: the model to ask.
+        spending: the ledger.
+        run_id: of the run that asks.
+        prices: of models' tokens, by the models' names.
+
     Attributes:
         refused: the budget of the batch that a call would have gone over.
     """
 
-    def __init__(self, inner: Model, spending: Spending, run_id: str, price: Price | None) -> None:
+    def __init__(self, inner: Model, spending: Spending, run_id: str, prices: Mapping[str, Price]) -> None:
         super().__init__(inner)
-        self._spending, self._run_id, self._price = spending, run_id, price
+        self._spending, self._run_id, self._prices = spending, run_id, prices
+        self._price = prices.get(inner.name)
         self.refused: str | None = None
+
+    def beside(self, other: Model) -> Model:
+        return SpendingModel(other, self._spending, self._run_id, self._prices)
 
     async def generate(self, request: ModelRequest) -> Reply:
         allowed = await self._begin(request, 1)

@@ -92,8 +92,7 @@ async def do(
     task = job.task
     model = None
     if spending is not None:
-        own = agent._resources.model()
-        model = SpendingModel(own, spending, job.run_id, agent.settings.prices.get(own.name))
+        model = SpendingModel(agent._resources.model(), spending, job.run_id, agent.settings.prices)
 
     def listener(event: Event) -> None:
         if event.kind == "run_started" and started is not None:

@@ -30,6 +30,8 @@ from atc.errors import CallRefused, ToolError
 from atc.result import Effect
 from atc.schemas.protocol import JsonSchema, Protocol, original_arguments
 from atc.schemas.repair import repair_arguments, same_request
+from atc.schemas.repair.formats import has_other_unit
+from atc.schemas.repair.places import Place
 from atc.schemas.validate import problems
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -388,7 +390,9 @@ def is_grounded(made: dict[str, Any], complaint: Complaint) -> bool:
     if len(text) <= MAX_SCHEMA:
         for value in _named_values(complaint.protocol.parameters):
             known.update(_words(as_text(value)))
-    return _keeps(made, complaint) and all(
+    if not all(keeps(made, complaint) for keeps in (_keeps, _leaves_others, _keeps_units)):
+        return False
+    return all(
         _is_known(value, known, shown) or _is_said(value, known | said, complaint.reason) for value in _leaves(made)
     )
 
@@ -402,6 +406,40 @@ def _keeps(made: dict[str, Any], complaint: Complaint) -> bool:
         if name not in made and value is not None and isinstance(names, dict) and name in names
     ]
     return not gone or set(gone) <= {as_text(value) for value in made.values()}
+
+
+def _leaves_others(made: dict[str, Any], complaint: Complaint) -> bool:
+    """Whether the arguments that nobody complains of say what they said. One may be parted: the rest stands in others.
+
+    The words of all arguments together are no bound for one of them: 07:00 can be made of a date and 12:00.
+    """
+    blamed, given = set(_words(complaint.reason)), complaint.arguments
+    own = {name: set(_words(name)) <= blamed for name in {**given, **made}}
+    if not any(own.values()):
+        return True  # it says only that something is wrong
+    told = set(_words(as_text(made)))
+    return all(
+        made[name] == value or (_plain(made[name]) in _plain(value) and told.issuperset(_words(_plain(value))))
+        for name, value in given.items()
+        if name in made and not own[name]
+    )
+
+
+def _keeps_units(made: dict[str, Any], complaint: Complaint) -> bool:
+    """Whether no number has lost its unit where another one is wanted: "30 miles" is not 30 for kilometres."""
+    root = Place.of(complaint.protocol.parameters)
+    return not any(
+        isinstance(value, str)
+        and name in made
+        and made[name] != value
+        and (place := root.below("properties", name)) is not None
+        and has_other_unit(place, name, value)
+        for name, value in complaint.arguments.items()
+    )
+
+
+def _plain(value: Any) -> str:
+    return (value if isinstance(value, str) else as_text(value)).casefold()
 
 
 def _is_said(value: Any, known: set[str], reason: str) -> bool:

@@ -18,12 +18,13 @@ from atc import wording
 from atc._host.extras import install_command
 from atc.calls.contract import CallReply, CallRequest
 from atc.catalogue.index.minilm import MiniLM, how_to_get_it
+from atc.catalogue.index.retriever import IDLE_PLANNER
 from atc.cli import options
 from atc.cli.console import ENVIRONMENT, guarded, print_json, print_table
 from atc.errors import AtcError, EncoderUnavailable, EnvironmentProblem
 from atc.models.embedded import EmbeddedModel
 from atc.models.machine import described, this_machine
-from atc.models.resolve import choose_model
+from atc.models.resolve import Choice, choose_model, choose_planner
 from atc.sandboxes.contract import Job
 from atc.sandboxes.docker.engine import Engine
 from atc.sandboxes.process.driver import ProcessSandbox, how_to_go_on
@@ -64,6 +65,7 @@ def doctor(
         _python(),
         *_system(),
         _model(),
+        *_planner(),
         *asyncio.run(_sandbox()),
         _atlas(),
         _encoder(),
@@ -108,19 +110,47 @@ def _model() -> Check:
     key = settings.api_key.get_secret_value() if settings.api_key else None
     try:
         choice = choose_model(settings.model, base_url=settings.base_url, api_key=key)
-        started = ""
-        if choice.kind == "embedded":
-            model = EmbeddedModel(choice.model)
-            model.check()
-            started = f"; {described(this_machine(), model.sizes)}"
+        started = _checked(choice)
     except AtcError as error:
         return Check("model", False, "none that can be used", str(error))
-    where = (
-        f" at {choice.base_url or 'api.openai.com'} (not asked; `atc model info` does)"
-        if choice.kind == "endpoint"
-        else ""
-    )
+    where = f"{_where(choice)} (not asked; `atc model info` does)" if choice.kind == "endpoint" else ""
     return Check("model", True, f"{choice.model}{where}; {choice.why}{started}")
+
+
+def _planner() -> list[Check]:
+    """The model that plans the search for tools, where the settings name one; without its file a search has no plan."""
+    settings = Settings.load()
+    try:
+        choice = choose_planner(settings)
+    except AtcError as error:
+        return [Check("planner", False, "none that can be used", str(error))]
+    if choice is None:
+        return []
+    try:
+        started = _checked(choice)
+    except AtcError as error:
+        return [Check("planner", False, "none that can be used", str(error), needed=False)]
+    where = f"{_where(choice)} (not asked)" if choice.kind == "endpoint" else ""
+    if settings.retrieval != "planned":
+        return [Check("planner", False, f"{choice.model}{where}", IDLE_PLANNER, needed=False)]
+    return [Check("planner", True, f"{choice.model}{where}{started}")]
+
+
+def _checked(choice: Choice) -> str:
+    """Check the file of a model on this machine; say how it would start there. Of others nothing is known.
+
+    Raises:
+        ModelUnavailable: its file cannot be used.
+    """
+    if choice.kind != "embedded":
+        return ""
+    model = EmbeddedModel(choice.model)
+    model.check()
+    return f"; {described(this_machine(), model.sizes)}"
+
+
+def _where(choice: Choice) -> str:
+    return f" at {choice.base_url or 'api.openai.com'}"
 
 
 async def _sandbox() -> list[Check]:

@@ -20,15 +20,15 @@ from atc.catalogue.index.endpoint import EndpointEncoder
 from atc.catalogue.index.index import Hit, ToolIndex
 from atc.catalogue.index.index_cache import INDEXES, kept_index
 from atc.catalogue.index.minilm import MiniLM
-from atc.catalogue.index.planner import QueryPlanner, Trajectory, nothing_fits, search_without_plan
-from atc.catalogue.index.retriever import Way, encoder_for
+from atc.catalogue.index.planner import FUSIONS, QueryPlanner, Trajectory, nothing_fits, search_without_plan
+from atc.catalogue.index.retriever import IDLE_PLANNER, Way, encoder_for
 from atc.catalogue.index.scorers import added
 from atc.catalogue.index.vectors import Encoder
 from atc.cli import options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short, stages
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
 from atc.models.base import Message, Reply
-from atc.models.resolve import resolve_model
+from atc.models.resolve import resolve_model, resolve_planner
 from atc.settings import Settings
 from atc.tools.sources import FORMS
 from atc.tools.tool import Toolset
@@ -128,6 +128,8 @@ def search(
             err.print(notice, style="yellow", markup=False)
     else:
         searched = index_of(options.opened(sources or [], openapi=openapi, look=True), chosen)
+    if settings.planner_model and chosen != "planned":
+        err.print(IDLE_PLANNER, style="yellow", markup=False)
     on = [name for name in settings.scorers if chosen != "lexical" or name in WITHOUT_VECTORS]
     adapters = OwnAdapters(settings.catalogue)
     learnt = adapters.columns(searched) if settings.learn else ()
@@ -168,7 +170,7 @@ def _scores(hits: Mapping[str, Hit], name: str) -> dict[str, Any]:
 
 def index_of(tools: Toolset, way: str) -> ToolIndex:
     """An index of tools: the one that a run of this way would search."""
-    encoder, notices = encoder_for(len(tools)) if way == "auto" else (None, [])
+    encoder, notices = encoder_for(len(tools)) if way in ("auto", "planned") else (None, [])
     with stages() as report:
         made, problem = kept_index(tools, encoder, Settings.load().catalogue / INDEXES, report)
     for notice in (*notices, *([problem] if problem else [])):
@@ -177,13 +179,13 @@ def index_of(tools: Toolset, way: str) -> ToolIndex:
 
 
 async def _planned(index: ToolIndex, query: str, settings: Settings) -> Trajectory:
-    model = resolve_model(settings)
+    model = resolve_planner(settings) or resolve_model(settings)
 
     async def ask(messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
         return await model.complete(messages, max_tokens=max_tokens, **form)
 
     try:
-        return await QueryPlanner(index, ask).search(query)
+        return await QueryPlanner(index, ask, fusion=FUSIONS[settings.planned_ranking]).search(query)
     finally:
         await model.aclose()
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Literal
 
 import anyio
 
@@ -45,6 +46,7 @@ class Budget:
     _reserved: int = field(default=0, init=False, repr=False)  # tokens that calls under way may still use
     _spent: Decimal = field(default=Decimal(0), init=False, repr=False)
     _reserved_money: Decimal = field(default=Decimal(0), init=False, repr=False)
+    _unpriced: bool = field(default=False, init=False, repr=False)  # a model without a price has replied
     _started: float = field(default_factory=time.monotonic, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -54,7 +56,7 @@ class Budget:
     @property
     def cost(self) -> Decimal | None:
         """The cost of all replies so far; ``None`` where no price is known."""
-        return None if self.price is None else self._spent
+        return None if self.price is None or self._unpriced else self._spent
 
     @property
     def tokens_used(self) -> int:
@@ -66,8 +68,13 @@ class Budget:
         """Seconds until the deadline; ``None`` without one. Negative once it has passed."""
         return None if self.seconds is None else self.seconds - (time.monotonic() - self._started)
 
-    def begin(self, messages: Sequence[Message], max_tokens: int) -> int:
+    def begin(self, messages: Sequence[Message], max_tokens: int, price: Price | None) -> int:
         """Count a call that is about to be made and return the tokens its reply may have, ``max_tokens`` at most.
+
+        Args:
+            messages: the prompt.
+            max_tokens: the most tokens of the reply.
+            price: of the tokens of the model that is asked.
 
         Raises:
             BudgetExceeded: the call would go over a limit; nothing is counted then.
@@ -89,9 +96,9 @@ class Budget:
                     f"and the next prompt has about {prompt}: raise tokens to go on",
                 )
             max_tokens = min(max_tokens, room)
-        if self.price is not None:
-            max_tokens = self._affordable(prompt, max_tokens, self.price)
-            self._reserved_money += self.price.cost(prompt, max_tokens)
+        if price is not None:
+            max_tokens = self._affordable(prompt, max_tokens, price)
+            self._reserved_money += price.cost(prompt, max_tokens)
         self.calls_used += 1
         self._reserved += prompt + max_tokens
         return max_tokens
@@ -116,18 +123,20 @@ class Budget:
             )
         return max_tokens if tokens is None else min(max_tokens, tokens)
 
-    def end(self, messages: Sequence[Message], max_tokens: int, reply: Reply | None) -> None:
+    def end(self, messages: Sequence[Message], max_tokens: int, reply: Reply | None, price: Price | None) -> None:
         """Count what a call begun with these messages and tokens has used; ``reply`` is ``None`` when it failed."""
         prompt = estimate_tokens(messages)
         self._reserved -= prompt + max_tokens
-        if self.price is not None:
-            self._reserved_money -= self.price.cost(prompt, max_tokens)
+        if price is not None:
+            self._reserved_money -= price.cost(prompt, max_tokens)
         if reply is not None and not reply.cached:
             self.prompt_tokens += reply.prompt_tokens
             self.completion_tokens += reply.completion_tokens
             self.model_seconds += reply.seconds
-            if self.price is not None:
-                self._spent += self.price.cost(reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens)
+            if price is None:
+                self._unpriced = True
+            else:
+                self._spent += price.cost(reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens)
 
     def out_of_time(self) -> BudgetExceeded:
         """Whether the deadline has passed."""
@@ -140,14 +149,15 @@ class BudgetedModel(WrappedModel):
     Args:
         inner: the model to ask.
         budget: limits and counters; several models may share one.
+        price: of this model's tokens; the budget's when not given.
     """
 
-    def __init__(self, inner: Model, budget: Budget) -> None:
+    def __init__(self, inner: Model, budget: Budget, price: Price | Literal["budget"] | None = "budget") -> None:
         super().__init__(inner)
-        self.budget = budget
+        self.budget, self._price = budget, budget.price if price == "budget" else price
 
     async def generate(self, request: ModelRequest) -> Reply:
-        allowed = self.budget.begin(request.messages, request.sampling.max_tokens)
+        allowed = self.budget.begin(request.messages, request.sampling.max_tokens, self._price)
         reply: Reply | None = None
         try:
             with anyio.move_on_after(self.budget.seconds_left):
@@ -156,7 +166,7 @@ class BudgetedModel(WrappedModel):
             self.budget.calls_used -= 1
             raise
         finally:
-            self.budget.end(request.messages, allowed, reply)
+            self.budget.end(request.messages, allowed, reply, self._price)
         if reply is None:
             raise self.budget.out_of_time()
         return reply
@@ -167,7 +177,7 @@ class BudgetedModel(WrappedModel):
         replies: list[Reply] = []
         try:
             for _ in range(count):
-                begun.append(self.budget.begin(request.messages, request.sampling.max_tokens))
+                begun.append(self.budget.begin(request.messages, request.sampling.max_tokens, self._price))
             with anyio.move_on_after(self.budget.seconds_left):
                 replies = await super().generate_many(request.with_tokens(min(begun, default=1)), count)
         except BudgetExceeded:  # none of them was made
@@ -175,7 +185,7 @@ class BudgetedModel(WrappedModel):
             raise
         finally:
             for index, allowed in enumerate(begun):
-                self.budget.end(request.messages, allowed, replies[index] if replies else None)
+                self.budget.end(request.messages, allowed, replies[index] if replies else None, self._price)
         if len(replies) < count:
             raise self.budget.out_of_time()
         return replies

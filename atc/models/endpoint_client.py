@@ -99,7 +99,8 @@ class EndpointClient:
                     await self._take_stream(stream, got)
         if not got.choices:
             raise broken(
-                f"the model's endpoint {self._url} answered, but with no chat completion: check OPENAI_BASE_URL"
+                f"the model's endpoint {self._url} answered, but with no chat completion: check "
+                f"{self._endpoint.url_name}"
             )
         return got
 
@@ -171,8 +172,8 @@ class EndpointClient:
                 raise too_long(long, self._endpoint, words)
             raise broken(f"the model's endpoint {self._url} reported: {self._endpoint.quote(words)}")
         raise broken(
-            f"the model's endpoint {self._url} answered, but with no chat completion: check OPENAI_BASE_URL. "
-            f"It answered: {self._endpoint.quote(words)}"
+            f"the model's endpoint {self._url} answered, but with no chat completion: check "
+            f"{self._endpoint.url_name}. It answered: {self._endpoint.quote(words)}"
         )
 
 

@@ -228,12 +228,14 @@ def retried(max_attempts: int, backoff_s: float) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The name of an endpoint in messages, the key that they must not contain, and the variable that holds it."""
+    """The name of an endpoint in messages, the key that they must not contain, and the variables that set it up."""
 
     url: str
     model: str
     secret: str | None
     key_name: str = "OPENAI_API_KEY"
+    model_name: str = "ATC_MODEL"
+    url_name: str = "OPENAI_BASE_URL"
 
     def quote(self, text: object) -> str:
         """The endpoint's own words: one line, bounded, without the key."""
@@ -275,7 +277,8 @@ def explain(error: openai.OpenAIError, endpoint: Endpoint) -> Failure:
         reason = endpoint.quote(error.__cause__ or error)
         if type(error.__cause__).__name__ in _NO_CONNECTION:
             message = (
-                f"no connection to the model's endpoint {endpoint.url} ({reason}): start it, or correct OPENAI_BASE_URL"
+                f"no connection to the model's endpoint {endpoint.url} ({reason}): start it, or correct "
+                f"{endpoint.url_name}"
             )
             return unavailable(message, may_pass=True)
         return broken(f"the connection to the model's endpoint {endpoint.url} was lost ({reason})")
@@ -320,23 +323,23 @@ def _explain_status(error: openai.APIStatusError, endpoint: Endpoint) -> Failure
     if status in (400, 403) and _FILTERED.search(seen):
         return broken(
             f"the content filter of {endpoint.model!r} at {endpoint.url} refused the prompt ({status}): change the "
-            f"task's words, or use another model (ATC_MODEL). It said: {words}",
+            f"task's words, or use another model ({endpoint.model_name}). It said: {words}",
             may_pass=False,
         )
     if status == 403:
         return unavailable(
             f"the key may not use {endpoint.model!r} at {endpoint.url} (403): "
-            f"set {endpoint.key_name} to one that may, or ATC_MODEL to another model. It said: {words}"
+            f"set {endpoint.key_name} to one that may, or {endpoint.model_name} to another model. It said: {words}"
         )
     if status in (400, 422) and _NO_MODEL.search(seen):
         return unavailable(
             f"{endpoint.url} has no model {endpoint.model!r} ({status}): "
-            f"set ATC_MODEL (--model) to one that it has. It said: {words}"
+            f"set {endpoint.model_name} to one that it has. It said: {words}"
         )
     if status == 404:
         return unavailable(
             f"{endpoint.url} has no model {endpoint.model!r}, or is no OpenAI-compatible address (404): "
-            f"set ATC_MODEL to one that it has, or correct OPENAI_BASE_URL. It said: {words}"
+            f"set {endpoint.model_name} to one that it has, or correct {endpoint.url_name}. It said: {words}"
         )
     retry_after = _retry_after(error.response.headers, seen)
     may_pass = (status in _PASSING or status >= 500) and (retry_after or 0) <= LONGEST_WAIT

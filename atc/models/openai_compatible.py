@@ -79,7 +79,7 @@ class OpenAICompatible(Model):
         direct: never go through a proxy.
         takes_grammars: the endpoint is llama.cpp's server; when not given, it is asked before the first grammar.
         extra_body: more members of each request, such as ``{"reasoning_effort": "low"}``.
-        key_name: the variable that holds the key, for messages.
+        key_name: the variable that holds the key, for messages. ``model_name`` and ``url_name``: likewise.
         facts_headers: in the place of ``Authorization`` in questions about the model.
 
     Raises:
@@ -109,6 +109,8 @@ class OpenAICompatible(Model):
         takes_grammars: bool | None = None,
         extra_body: Mapping[str, Any] | None = None,
         key_name: str = "OPENAI_API_KEY",
+        model_name: str = "ATC_MODEL",
+        url_name: str = "OPENAI_BASE_URL",
         facts_headers: Mapping[str, str] | None = None,
     ) -> None:
         if api_key is not None and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
@@ -134,7 +136,7 @@ class OpenAICompatible(Model):
         self._unknown: set[str] = set()  # what this endpoint once turned down
         self._grammars = takes_grammars
         self._formats = EndpointFormats(grammars=bool(takes_grammars))
-        self._endpoint = Endpoint(_shown_url(base_url), model, api_key, key_name)
+        self._endpoint = Endpoint(_shown_url(base_url, url_name), model, api_key, key_name, model_name, url_name)
         self.endpoint = self._endpoint.url
         headers = dict(headers or {})
         self._client = EndpointClient(
@@ -370,13 +372,11 @@ def _without_system(messages: Sequence[Message]) -> list[Message]:
     return merged
 
 
-def _shown_url(base_url: str | None) -> str:
+def _shown_url(base_url: str | None, name: str) -> str:
     try:
         url = httpx.URL("https://api.openai.com/v1" if base_url is None else base_url)
     except (httpx.InvalidURL, TypeError):
         url = httpx.URL()
     if url.scheme not in ("http", "https") or not url.host:
-        raise SettingsError(
-            "the model's base_url is no address: give one like http://localhost:8000/v1 (OPENAI_BASE_URL)"
-        )
+        raise SettingsError(f"the model's base_url is no address: give one like http://localhost:8000/v1 ({name})")
     return str(url.copy_with(userinfo=b"", query=None, fragment=None))

@@ -7,7 +7,7 @@ The broker judges what the model says (:mod:`atc.calls.argument_repairs`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from atc._records.packing import as_text
@@ -26,6 +26,7 @@ MAX_SCHEMA = 8_000
 MAX_TOKENS = 600
 """Tokens of a reply; less where the settings say less."""
 _SPEAKERS = {"gate": "the check against the schema", "service": "the tool's service"}
+_DEFINITIONS = ("$defs", "definitions")
 _SAYS_LITTLE = frozenset({"title", "example", "examples", "$schema", "$id", "deprecated"})
 
 
@@ -58,10 +59,34 @@ class ModelRepairer:
         )
         limit = min(MAX_TOKENS, self._run.settings.max_tokens)
         try:
-            reply = await self._run.ask("repair", [Message("user", text)], max_tokens=limit, schema=schema)
+            reply = await self._run.ask("repair", [Message("user", text)], max_tokens=limit, schema=_or_null(schema))
         except (ModelError, ModelUnavailable, BudgetExceeded, UsageError):
             return None  # the run finds out by itself; of a schema beyond all bounds no reply's form can be made
         return reply.value if isinstance(reply.value, dict) else None
+
+
+def _or_null(schema: JsonSchema) -> JsonSchema:
+    """The schema of a reply: arguments, or ``null``. Held to arguments alone, a model that cannot know the value has to
+    invent one. Definitions move to the root, where references look for them; a schema that refers to other places of
+    its own stays as it is.
+    """
+    moved = {keyword: schema[keyword] for keyword in _DEFINITIONS if keyword in schema}
+    if not all(reference.startswith(tuple(f"#/{keyword}/" for keyword in moved)) for reference in _references(schema)):
+        return schema
+    left_out = {*moved, "$schema", "$id"}
+    return {**moved, "anyOf": [{key: value for key, value in schema.items() if key not in left_out}, {"type": "null"}]}
+
+
+def _references(schema: Any) -> Iterator[str]:
+    """Yield what a schema refers to, and what looks as if it did."""
+    waiting = [schema]
+    while waiting:
+        at = waiting.pop()
+        if isinstance(at, dict):
+            yield from (str(at[keyword]) for keyword in ("$ref", "$dynamicRef") if keyword in at)
+            waiting += at.values()
+        elif isinstance(at, list):
+            waiting += at
 
 
 def _shown(schema: JsonSchema) -> str | None:

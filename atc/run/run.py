@@ -113,6 +113,7 @@ class Run:
         look: answers ``look``, and ends the programs that call it; ``None``: programs cannot look.
         text: what the literals of its programs are: ``author`` where a client's model wrote them.
         gone: tools that a run that goes on had before, and that are not there any more.
+        planner: plans the search for tools, within the same budget; ``None``: ``model`` does.
         past: what the author of its programs has seen and written in earlier runs; ``None``: nothing.
         author: knows what that author had seen before each program; ``None`` as long as strangers write nothing of what
             it may see.
@@ -145,6 +146,7 @@ class Run:
     gone: tuple[str, ...] = ()
     text: OriginKind = "literal"
     past: Past | None = None
+    planner: Model | None = None
 
     def __post_init__(self) -> None:
         self.title = self.task
@@ -323,7 +325,11 @@ class Run:
         return await self.catalogue.find(query, limit or self.settings.max_tools, self._ask_for_tools)
 
     async def _ask_for_tools(self, messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
-        return await self.ask("tools", messages, max_tokens=max_tokens, **form)
+        """Ask the model that plans the search for tools."""
+        if self.planner is None:
+            return await self.ask("tools", messages, max_tokens=max_tokens, **form)
+        given = {"temperature": 0.0, "seed": self.settings.seed, "max_tokens": max_tokens} | form
+        return await ask(self.planner, self.emit, "plan", messages, other=True, **given)
 
     def _reporting(self) -> Report:
         """A callback for any thread that writes into the trace how far an index is, once in :data:`REPORT_S`."""

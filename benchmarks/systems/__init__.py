@@ -15,6 +15,7 @@ from benchmarks.systems.atc import Atc, ChainOfCountedFindings, Undemonstrated
 from benchmarks.systems.base import Answer, Job, System
 from benchmarks.systems.function_calling import FunctionCalling
 from benchmarks.systems.peer import Peer
+from benchmarks.systems.taught import Taught
 
 __all__ = [
     "ALPHA",
@@ -84,8 +85,8 @@ SYSTEMS: dict[str, System] = {
         Atc("navigate", "NaviAgent's agent: a JSON decision a turn, over the tool graph", {"strategy": "navigate"}),
         Atc("navigate-base", "the same without the graph", {"strategy": Navigate("none")}),
         Atc("navigate-static-a", "with the graph of the documents", {"strategy": Navigate("static", "alpha_beta")}),
-        Atc("navigate-learnt-a", "with what runs taught too", {"strategy": Navigate("learnt", "alpha_beta")}),
-        Atc("navigate-learnt-h", "the same with the heuristic search", {"strategy": Navigate("learnt", "heuristic")}),
+        Taught("navigate-learnt-a", "with what runs taught too", {"strategy": Navigate("learnt", "alpha_beta")}),
+        Taught("navigate-learnt-h", "the same, heuristic search", {"strategy": Navigate("learnt", "heuristic")}),
         Atc("layered", "one small program a layer", {"strategy": "layered"}),
         Atc("layered-calls", "RETO's own form: tool calls layer by layer", {"strategy": "layered-calls"}),
         Atc("layered-calls-flat", "the same with all tools in one layer", {"strategy": LayeredCalls(sketch=False)}),

@@ -12,10 +12,10 @@ import hashlib
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -29,6 +29,7 @@ from atc.catalogue.index.planner import QueryPlanner
 from atc.catalogue.learn.examples import Example
 from atc.cli.console import INTERRUPTED, err, guarded
 from atc.errors import EnvironmentProblem, UsageError
+from atc.models.messages import Ask
 from atc.models.resolve import resolve_model
 from atc.settings import Settings
 from atc_research.toolqp.dataset import Output
@@ -40,10 +41,6 @@ from benchmarks.common import AsJson, print_json
 from benchmarks.retrieval import RESULTS
 from benchmarks.retrieval_data import Catalogues, Query
 from benchmarks.retrieval_methods import Bench
-
-if TYPE_CHECKING:
-    from atc_research.toolqp.planner import Policy
-
 
 TRAINED = ("bfcl", "gorilla", "metatool", "metatool_multi", "seal_tools")
 """Sources that are learnt from. All others are held out whole: ToolQP's own three (App. C.1) are not in the data."""
@@ -237,7 +234,7 @@ def train(
         place = out / f"{which}-{asked}-{queries}.json"
         if not place.exists():
             planner.longest = 4_096  # of what is read, not of what is taught
-            rows = asyncio.run(_ranked(bench, Policy(planner, at_once=32), wanted, queries))
+            rows = asyncio.run(ranked_by(bench, Policy(planner, at_once=32), wanted, queries))
             place.write_text(json.dumps(rows), encoding="utf-8")
         held: list[dict[str, Any]] = json.loads(place.read_text(encoding="utf-8"))
         return held
@@ -260,7 +257,7 @@ def train(
         "loss": [float(np.mean(progress.losses[:_LAST])), float(np.mean(progress.losses[-_LAST:]))],
         "queries": len(wanted),
         "parts": {
-            part: _table(wanted, before, after, seen)
+            part: table(wanted, before, after, seen)
             for part, seen in (("seen", True), ("unseen", False), ("all", None))
         },
     }
@@ -271,7 +268,7 @@ def train(
         _show(found)
 
 
-async def _ranked(bench: Bench, policy: Policy, wanted: Sequence[Query], queries: int) -> list[dict[str, Any]]:
+async def ranked_by(bench: Bench, ask: Ask, wanted: Sequence[Query], queries: int) -> list[dict[str, Any]]:
     """Search for each query with a plan; all at once, so that the model answers them in batches."""
     from atc_research.toolqp.rewards import ends_by_stop, well_formed
 
@@ -283,7 +280,7 @@ async def _ranked(bench: Bench, policy: Policy, wanted: Sequence[Query], queries
 
     async def one(query: Query) -> dict[str, Any]:
         index = indexes[query.pool]
-        planner = QueryPlanner(index, policy, prerequisites=False, adaptive=False, queries=queries, turns=turns)
+        planner = QueryPlanner(index, ask, prerequisites=False, adaptive=False, queries=queries, turns=turns)
         done = await planner.search(query.text)
         said = [each.content for each in done.messages if each.role == "assistant"]
         return {
@@ -298,7 +295,7 @@ async def _ranked(bench: Bench, policy: Policy, wanted: Sequence[Query], queries
     return await asyncio.gather(*(one(query) for query in wanted))
 
 
-def _table(
+def table(
     wanted: Sequence[Query], before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]], seen: bool | None
 ) -> dict[str, Any]:
     """The figures of a part of the queries: those of sources that were learnt from, or not, or all."""
@@ -349,7 +346,12 @@ def _show(found: dict[str, Any]) -> None:
         f"{step} of {steps} steps in {found['seconds'] / 60:.1f} minutes, {found['trajectories']} trajectories; "
         f"loss a token {first:.2f} → {last:.2f}"
     )
-    for part, held in found["parts"].items():
+    show_parts(found["parts"])
+
+
+def show_parts(parts: Mapping[str, Any]) -> None:
+    """Print the figures of each part of the queries."""
+    for part, held in parts.items():
         print(f"{part}, {held['queries']} queries:")
         for name in ("words", "before", "after"):
             each = held[name]

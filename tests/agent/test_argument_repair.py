@@ -12,9 +12,12 @@ from atc import Agent, CallPolicy, Toolset
 from atc.catalogue.graph.edges import Learnt
 from atc.errors import ModelError, ToolError
 from atc.models.fake import FakeModel
+from atc.models.reply_format import enforced
 from atc.programs.lessons.reading import lessons_of
 from atc.result import Effect
+from atc.run.argument_repair import _or_null
 from atc.schemas.protocol import Source
+from atc.schemas.validate import problems
 from atc.tools.tool import Tool
 from tests.support.agent import agent
 from tests.support.tools import make_tool
@@ -78,6 +81,28 @@ def test_where_the_model_does_not_help_the_program_is_refused_as_ever(said: list
     made = agent(PROGRAM, *said, second, tools=films())
     result = made.run("films")
     assert (result.value, len(result.revisions)) == ("films of 2001", 2)
+
+
+@pytest.mark.parametrize("said", ["null", '{"value": null}'])
+def test_a_model_that_cannot_know_the_value_says_so_once(said: str) -> None:
+    second = "```python\nanswer = films(year='2001')\n```"
+    made = agent(PROGRAM, said, second, tools=films())
+    result = made.run("films")
+    assert (result.value, result.usage.model_calls) == ("films of 2001", 3), "it is not asked for arguments again"
+
+
+def test_the_reply_is_arguments_or_null_wherever_their_schema_refers_to() -> None:
+    year = {"type": "object", "$id": "https://a.example/films", "properties": {"year": {"$ref": "#/$defs/Year"}}}
+    asked = _or_null(year | {"$defs": {"Year": YEAR}})
+    assert [problems(asked, value) == [] for value in ({"year": "2000"}, None, {"year": "20"}, "2000")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert enforced(asked) is not None
+    of_itself = {"type": "object", "properties": {"parent": {"$ref": "#"}, "year": YEAR}}
+    assert _or_null(of_itself) == of_itself, "its references would mean another place"
 
 
 def test_a_used_up_budget_ends_the_run_by_itself() -> None:

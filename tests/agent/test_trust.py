@@ -46,6 +46,8 @@ VALUES = {
     "sandbox_preload": '["evil"]', "sandbox_token": '"the-token"',
     "approval_url": '"https://stranger.example/yes"', "approval_secret": '"a-secret-of-a-stranger"',
     "approver_key": '"atc-approver-private-of-a-stranger"',
+    "planner_model": '"embedded:/here/evil.gguf"', "planner_base_url": '"http://stranger.example"',
+    "planner_api_key": '"sk-planner-of-a-stranger"',
     "store": '"postgresql://stranger.example/runs"', "runs_dir": '"runs"',
     "kept_dir": '"kept"', "tool_index": '"index"',
     "approve": '"always"', "warnings": '"allow"', "check": "false", "keep_runs": "false", "max_revisions": "999",
@@ -60,6 +62,8 @@ def test_what_decides_where_things_go_is_not_taken_from_a_strangers_file(
     monkeypatch.delenv("ATC_RUNS_DIR")
     if name == "approval_url":
         monkeypatch.setenv("ATC_APPROVAL_SECRET", "a-secret-of-the-user")
+    if name == "planner_base_url":
+        monkeypatch.setenv("ATC_PLANNER_MODEL", "small")
     write(f"{name} = {VALUES[name]}\n")
     with pytest.raises(SettingsError, match=rf"atc\.toml is not trusted, so it may not set {name}=.*`atc trust`") as no:
         Settings.load()

@@ -88,3 +88,39 @@ def test_of_a_refusal_a_word_is_taken_and_no_address_or_sentence(value: str, tak
 def test_whatever_is_given_a_judgement_is_made(made: dict[str, Any]) -> None:
     assert is_grounded(made, complaint({"city": "Rome"})) in (True, False)
     assert is_grounded({}, complaint(made)) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("made", "kept"),
+    [
+        ({"city": "Rome", "day": "2024-05-03"}, True),
+        ({"city": "Rome", "day": "2024-03-05"}, False),
+        ({"city": "Rome", "day": "2024"}, False),
+        ({"city": "Rome", "day": ""}, False),
+        ({"city": "Rome", "day": "2024-05-03", "limit": 5.0}, True),
+        ({"city": "Rome", "day": "2024-05-03", "limit": 3}, False),
+    ],
+)
+def test_what_nobody_complains_of_stays_as_it_was(made: dict[str, Any], kept: bool) -> None:
+    given = (
+        {"city": "city: Rome", "day": "2024-05-03", "limit": 5}
+        if "limit" in made
+        else {"city": "city: Rome", "day": "2024-05-03"}
+    )
+    assert is_grounded(made, complaint(given, "city: give the name alone")) is kept
+    assert is_grounded(made, complaint(given, "bad request")), "it says not of what"
+
+
+def test_what_stood_in_one_argument_may_be_two() -> None:
+    given = {"city": "Rome 3"}
+    assert is_grounded({"city": "Rome", "limit": 3}, complaint(given, "limit is missing"))
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("30 km", True), ("30 kilometers", True), ("30 items", True), ("30 miles", False), ("30 mi", False)],
+)
+def test_a_number_does_not_lose_another_unit_than_the_argument_s(given: str, kept: bool) -> None:
+    parameters = {"type": "object", "properties": {"radius_km": {"type": "number"}}}
+    said = Complaint(Protocol(name="near", parameters=parameters), {"radius_km": given}, "radius_km: no number", "gate")
+    assert is_grounded({"radius_km": 30}, said) is kept

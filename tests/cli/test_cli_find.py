@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from atc.cli import app, find
 from atc.models.fake import FakeModel
 from tests.support.cli import TOOLS
+from tests.support.fake_openai_server import says, serving
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +78,24 @@ def test_a_model_that_fails_leaves_what_was_found(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(find, "resolve_model", lambda *_: FakeModel([]))
     stopped = atc("search", "twice a number; then what is left", "-t", "tools.py", "--set", "retrieval=planned")
     assert (stopped.exit_code, "ended early" in stopped.stderr, "double" in stopped.stdout) == (0, True, True)
+
+
+def test_a_planner_of_its_own_plans_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATC_API_KEY", "sk-of-the-acting-model")
+    asked = ("search", "twice a number; then what is left", "-t", "tools.py", "--set", "planner_model=small")
+    plans = says("<plan>\n1. half of a number\n</plan>"), says("<stop_retrieval>")
+    with serving(*plans) as server:
+        at = ("--set", f"planner_base_url={server.url}")
+        idle = atc(*asked, *at)
+        assert (idle.exit_code, server.requests, "--set retrieval=planned" in idle.stderr) == (0, [], True)
+        found = json.loads(atc(*asked, *at, "--set", "retrieval=planned", "--json").stdout)
+        assert found["plan"] == "1. half of a number"
+        assert {*server.keys} == {"Bearer none"}
+    away = atc(*asked, *at, "--set", "retrieval=planned")
+    assert (away.exit_code, "double" in away.stdout) == (0, True)
+    assert "ended early: no connection" in away.stderr
+    wrong = atc(*asked[:4], "--set", "retrieval=planned", "--set", "planner_model=groq:small")
+    assert (wrong.exit_code, "planner_model='groq:small': no key for groq" in wrong.stderr) == (3, True)
 
 
 @pytest.mark.parametrize(

@@ -107,5 +107,6 @@ def test_links_between_documents_hold() -> None:
 def test_every_benchmark_named_in_the_documents_exists() -> None:
     for document in DOCUMENTS:
         for module in re.findall(r"python -m ((?:benchmarks|atc_research_benchmarks)(?:\.\w+)+)", document.read_text()):
-            file = f"{module.replace('.', '/')}.py"
-            assert any((ROOT / at / file).exists() for at in ("", "research")), f"{document.name} names {module}"
+            place = module.replace(".", "/")
+            files = [f"{at}{place}{end}" for at in ("", "research/") for end in (".py", "/__main__.py")]
+            assert any((ROOT / file).exists() for file in files), f"{document.name} names {module}"

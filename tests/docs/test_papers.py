@@ -1,4 +1,5 @@
-"""docs/papers.md holds: its tables are read as data, and held to the code, the figures and the tests."""
+"""docs/papers.md holds: its tables are read as data, and held to the code, to published rows, to the other pages and
+to the tests."""
 
 from __future__ import annotations
 
@@ -12,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.docs import ROOT
+from tests.support.paper_figures import COMPUTED
 
 PAGE = ROOT / "docs" / "papers.md"
-HEAD = ["mechanism", "where", "state", "figure", "command"]
+HEAD = ["mechanism", "where", "in ATC", "the paper's figure, its setting", "ours", "command"]
 PAPERS = {
     "Chain of Tools (ATC)": "ATC",
     "ToolQP": "ToolQP",
@@ -23,8 +25,11 @@ PAPERS = {
     "ToolWeaver": "ToolWeaver",
 }
 """The sections with a table, and the name by which docstrings cite the paper."""
-NONE = "–"
+NONE, NO_FIGURE, NO_ROWS = "–", "no figure", "†"
+STATE = re.compile(r"\*\*(on by default|by name|research|missing)\*\*(?:: (\S.*))?")
 LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
+OURS = re.compile(rf"{LINK.pattern}(?: †)?(?:, ((?:not )?replicated|not comparable)\b.*)?")
+"""A figure of ours, whether rows of it are kept, and how it compares."""
 NUMBER = re.compile(r"[\d.,]*\d")
 CITED = re.compile(r"§\d|Eq\. \d|Alg\. \d|App\. [A-Z]|Tab\. \d|Fig\. \d|abstract|Limitations")
 
@@ -37,12 +42,21 @@ class Row:
     mechanism: str
     where: str
     state: str
-    figure: str
+    theirs: str
+    ours: str
     command: str
 
     @property
-    def missing(self) -> bool:
-        return self.state.startswith("missing: ")
+    def kind(self) -> str:
+        """Whether it is on, or where it is."""
+        found = STATE.fullmatch(self.state)
+        assert found is not None, f"{self.mechanism}: {self.state}"
+        return found[1]
+
+    @property
+    def measured_there(self) -> bool:
+        """Whether the paper has a figure of it that we have."""
+        return self.theirs != NONE and not self.theirs.startswith("none")
 
     @property
     def files(self) -> list[Path]:
@@ -98,12 +112,14 @@ def problems_of_command(command: str) -> Iterator[str]:
 
 def problems_of_benchmark(module: str, arguments: list[str]) -> Iterator[str]:
     folder = ROOT / "research" if module.startswith("atc_research_benchmarks.") else ROOT
-    file = folder / f"{module.replace('.', '/')}.py"
+    place = folder / module.replace(".", "/")
+    file = place / "__main__.py" if place.is_dir() else place.with_suffix(".py")
     if not file.is_file():
         yield f"there is no {module}"
         return
     source = file.read_text()
-    parts = sorted(file.parent.glob(f"{file.stem}_*.py"))  # each part of such a command is a module of its own
+    # Each part of such a command is a module of its own.
+    parts = sorted(place.glob("*.py") if place.is_dir() else place.parent.glob(f"{place.name}_*.py"))
     parts.append(ROOT / "benchmarks" / "common.py")  # options that several benchmarks have
     if arguments and not arguments[0].startswith("-") and not re.search(rf"\b{re.escape(arguments[0])}\b", source):
         yield f"{module} has no part {arguments[0]}"
@@ -118,18 +134,95 @@ def test_each_paper_has_a_table_whose_rows_are_whole() -> None:
     assert {row.paper for row in rows()} == set(PAPERS.values())
     for row in rows():
         assert CITED.search(row.mechanism), f"no section is cited: {row.mechanism}"
-        assert re.fullmatch(r"as the paper|(otherwise|missing): \S.*", row.state), f"{row.mechanism}: {row.state}"
-        assert bool(row.files) != row.missing, f"{row.mechanism}: what is there has a place, what is missing has none"
+        assert bool(row.files) != (row.kind == "missing"), (
+            f"{row.mechanism}: what is there has a place, else it has none"
+        )
+        assert row.kind != "missing" or "would take" in row.state, (
+            f"{row.mechanism}: it does not say what it would take"
+        )
+
+
+def test_a_row_says_truly_in_which_package_its_code_is() -> None:
+    for row in rows():
+        places = {file.relative_to(ROOT).parts[0] for file in row.files}
+        wanted = {"on by default": "atc", "research": "research"}.get(row.kind)
+        assert wanted is None or wanted in places, f"{row.mechanism}: {row.kind}, and it is in {places}"
+        assert row.kind != "by name" or places - {"research"}, f"{row.mechanism}: it is in research alone"
+
+
+def test_the_papers_figure_has_its_place_in_the_paper() -> None:
+    for row in rows():
+        if row.paper == "ATC":
+            assert row.theirs == NONE, f"{row.mechanism}: the text that we have holds no figure"
+        elif row.measured_there:
+            assert CITED.search(row.theirs), f"{row.mechanism}: no table and no section: {row.theirs}"
 
 
 def test_all_that_is_there_has_a_figure_with_its_command_or_a_test() -> None:
     for row in rows():
-        if row.missing:
-            assert row.figure == row.command == NONE, f"{row.mechanism}: it is missing and has a figure"
+        if row.kind == "missing":
+            assert (row.ours, row.command) == (NO_FIGURE, NONE), f"{row.mechanism}: it is missing and has a figure"
             continue
         assert not (found := list(problems_of_command(row.command))), f"{row.mechanism}: {found}"
-        tested = row.command.startswith("`pytest ")
-        assert (row.figure == "test") if tested else LINK.fullmatch(row.figure), f"{row.mechanism}: {row.figure}"
+        if row.command.startswith("`pytest "):
+            assert row.ours == NO_FIGURE, f"{row.mechanism}: a test is no figure"
+            continue
+        ours = OURS.fullmatch(row.ours)
+        assert ours is not None, f"{row.mechanism}: {row.ours}"
+        assert bool(ours[4]) == row.measured_there, f"{row.mechanism}: two figures are compared, and one is not"
+
+
+def problems_of_marks(page: str, computed: set[str]) -> Iterator[str]:
+    """Figures that neither come from rows nor say so, and those that rows give otherwise."""
+    left = set(computed)
+    for found in LINK.finditer(page):
+        text, _, anchor = found.groups()
+        if anchor and NUMBER.search(text):
+            left.discard(text)
+            marked = page[found.end() :].startswith(f" {NO_ROWS}")
+            if text in computed and marked:
+                yield f"[{text}] has rows, and a mark that it has none"
+            if text not in computed and not marked:
+                yield f"[{text}] is not what published rows give, which is one of {sorted(computed)}"
+    yield from (f"the page does not say what the rows give: {text}" for text in sorted(left))
+
+
+def test_each_figure_is_what_the_published_rows_give_or_says_that_it_has_none() -> None:
+    assert not (found := list(problems_of_marks(PAGE.read_text(), {made() for made in COMPUTED}))), found
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "[1 of 3](a.md#b), [2 of 9](a.md#b) †",
+        "[1 of 2](a.md#b) †",
+        "[2 of 9](a.md#b) †",
+        "[1 of 2](a.md#b) [2 of 9](a.md#b)",
+    ],
+)
+def test_a_figure_that_rows_do_not_give_is_seen(page: str) -> None:
+    assert not list(problems_of_marks("[1 of 2](a.md#b), [2 of 9](a.md#b) †", {"1 of 2"}))
+    assert list(problems_of_marks(page, {"1 of 2"}))
+
+
+def test_a_row_with_rows_names_them() -> None:
+    computed = {made() for made in COMPUTED}
+    with_rows = {LINK.match(row.ours)[1]: row.command for row in rows() if LINK.match(row.ours)}  # type: ignore[index]
+    for text, command in with_rows.items():
+        named = "published/" in command or command.strip("`").endswith("_table")
+        assert named == (text in computed), f"[{text}]: {command}"
+
+
+def test_our_figures_of_toolbench_are_those_of_the_page_on_search() -> None:
+    (_, *lines) = (
+        cells(line)
+        for line in sections(PAGE)["why-the-figures-of-toolbench-differ"].splitlines()
+        if line.startswith("|") and "ours" in line.lower()
+    )
+    known = NUMBER.findall(sections(PAGE.parent / "benchmarks" / "search.md")["what-is-used-together"])
+    assert len(lines) == 2
+    for _, *numbers in lines:
+        assert set(numbers) <= set(known), numbers
 
 
 def test_what_a_row_names_exists_and_cites_its_paper() -> None:
@@ -150,17 +243,19 @@ def _cites(file: Path) -> bool:
     return file.suffix == ".py" and (parts[0] == "atc" or parts[:2] == ("research", "atc_research"))
 
 
-def problems_of_figure(text: str, target: str, anchor: str) -> Iterator[str]:
-    found = sections((PAGE.parent / target).resolve() if target else PAGE)
+def problems_of_figure(text: str, target: str, anchor: str, page: Path = PAGE) -> Iterator[str]:
+    found = sections((page.parent / target).resolve() if target else page)
     if anchor not in found:
-        yield f"{target or PAGE.name} has no section {anchor}"
+        yield f"{target or page.name} has no section {anchor}"
     elif lacks := set(NUMBER.findall(text)) - set(NUMBER.findall(found[anchor])):
         yield f"[{text}]: {target}#{anchor} has no {sorted(lacks)}"
 
 
-def test_each_figure_stands_in_the_section_that_is_linked() -> None:
-    linked = [link for link in LINK.findall(PAGE.read_text()) if link[2]]
-    assert not (found := [problem for link in linked for problem in problems_of_figure(*link)]), found
+@pytest.mark.parametrize("page", [PAGE, ROOT / "research" / "README.md"], ids=["papers", "research"])
+def test_each_figure_stands_in_the_section_that_is_linked(page: Path) -> None:
+    linked = [link for link in LINK.findall(page.read_text()) if link[2]]
+    found = [problem for text, target, anchor in linked for problem in problems_of_figure(text, target, anchor, page)]
+    assert not found
 
 
 @pytest.mark.parametrize(("text", "anchor"), [("457 of 458", "attribution-of-faults"), ("457 of 457", "nowhere")])

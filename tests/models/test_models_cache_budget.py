@@ -226,7 +226,7 @@ def wrappers(directory: Path) -> list[Model]:
         ObservedModel: lambda inner: ObservedModel(
             inner, NoOpTracer(), Metrics(NoOpMeter("tests")), Context, str, None, baggage=False
         ),
-        SpendingModel: lambda inner: SpendingModel(inner, Ledger(NO_LIMITS), "", None),
+        SpendingModel: lambda inner: SpendingModel(inner, Ledger(NO_LIMITS), "", {}),
     }
     assert set(made) == {kind for kind in WrappedModel.__subclasses__() if kind.__module__.startswith("atc.")}
     return [wrap(Sized([], name="sized", context_tokens=1234)) for wrap in made.values()]

@@ -124,14 +124,14 @@ def test_many_small_amounts_sum_up_exactly() -> None:
     price = Price(input=Decimal("0.15"), output=Decimal("0.6"))
     spent = Budget(price=price)
     for _ in range(10_000):
-        spent.end(PROMPT, spent.begin(PROMPT, 1), Reply("a", "stop", 1, 1, 0.0))
+        spent.end(PROMPT, spent.begin(PROMPT, 1, price), Reply("a", "stop", 1, 1, 0.0), price)
     assert spent.cost == Decimal("0.0075")
     assert Budget().cost is None
 
 
 def test_a_price_of_nothing_sets_no_limit() -> None:
     free = Budget(money=UNIT, price=Price(input=Decimal(0), output=Decimal(0)))
-    assert free.begin(PROMPT, 1_000) == 1_000
+    assert free.begin(PROMPT, 1_000, free.price) == 1_000
 
 
 def test_money_without_a_price_is_wrong_use() -> None:

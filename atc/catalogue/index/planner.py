@@ -17,6 +17,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from atc._records.choices import PlannedRanking
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.catalogue.index.consumers import Consumer
 from atc.catalogue.index.dialogue import MAX_QUERIES, PRODUCT, TOP, Turns, parse_plan, parse_query
@@ -69,6 +70,10 @@ def anchored_similarity(rankings: Sequence[Sequence[Hit]]) -> list[str]:
         for hit, (tool, place) in zip(ranking, _sure(ranking), strict=True):
             by_query[tool] = max(by_query.get(tool, 0.0), LIKENESS * (hit.dense or 0.0) + (1 - LIKENESS) * place)
     return _by({tool: own.get(tool, 0.0) + QUERIES_SHARE * by_query.get(tool, 0.0) for tool in own | by_query})
+
+
+FUSIONS: Mapping[PlannedRanking, Fusion] = {"similarity": anchored_similarity, "peak": peak_rank}
+"""By the names that the setting ``planned_ranking`` has for them."""
 
 
 def _sure(ranking: Sequence[Hit]) -> Iterator[tuple[str, float]]:
@@ -164,6 +169,7 @@ class Trajectory:
         stopped: why the model's part ended early, if it did: what was found until then stands.
         own_words: whether the task's own words have a part in the ranking; they always have where nothing else was
             searched for.
+        fusion: makes one ranking of those of the turns.
     """
 
     task: str
@@ -177,6 +183,7 @@ class Trajectory:
     skipped: bool = False
     stopped: str = ""
     own_words: bool = True
+    fusion: Fusion = anchored_similarity
 
     @property
     def shown(self) -> frozenset[str]:
@@ -198,9 +205,9 @@ class Trajectory:
             "stopped": self.stopped,
         }
 
-    def ranked(self, limit: int = 10, fusion: Fusion = anchored_similarity) -> list[str]:
+    def ranked(self, limit: int = 10) -> list[str]:
         """Return the tools of all queries in one ranking, providers right behind those that need them."""
-        return with_providers(fusion([turn.hits for turn in self.counted]), self.prerequisites)[:limit]
+        return with_providers(self.fusion([turn.hits for turn in self.counted]), self.prerequisites)[:limit]
 
 
 def search_without_plan(
@@ -245,6 +252,7 @@ class Conversation:
         prerequisites: seek what found tools need.
         graph: what was learnt of the tools, by id.
         own_words: as :attr:`Trajectory.own_words`.
+        fusion: makes one ranking of those of the turns.
     """
 
     def __init__(
@@ -256,10 +264,11 @@ class Conversation:
         prerequisites: bool = True,
         graph: ToolGraph | None = None,
         own_words: bool = True,
+        fusion: Fusion = anchored_similarity,
     ) -> None:
         self._index, self._turns = index, turns
         self._prerequisites = Prerequisites(index, graph) if prerequisites else None
-        self.found = Trajectory(task, own_words=own_words)
+        self.found = Trajectory(task, own_words=own_words, fusion=fusion)
         """What was found until now."""
         self.seen: set[str] = set()
         """The ids of the tools that the planner was shown."""
@@ -336,6 +345,7 @@ class QueryPlanner:
         graph: what was learnt of the tools, by id.
         turns: how the conversation is written; a planner that was trained is given those of its training data.
         own_words: let the task's own words have a part in the ranking (without them: Tab. 4).
+        fusion: makes one ranking of those of all queries.
     """
 
     def __init__(
@@ -350,11 +360,13 @@ class QueryPlanner:
         graph: ToolGraph | None = None,
         turns: Turns = PRODUCT,
         own_words: bool = True,
+        fusion: Fusion = anchored_similarity,
     ) -> None:
         self._index, self._queries, self._adaptive = index, queries, adaptive
         self._turns = turns if eager is None else replace(turns, eager=eager)
         self._ask = ask
-        self._prerequisites, self._graph, self._own_words = prerequisites, graph, own_words
+        self._prerequisites, self._graph = prerequisites, graph
+        self._own_words, self._fusion = own_words, fusion
 
     async def search(self, task: str) -> Trajectory:
         """Search for the tools of a task. Where the model fails, what was found without it stands."""
@@ -365,6 +377,7 @@ class QueryPlanner:
             prerequisites=self._prerequisites,
             graph=self._graph,
             own_words=self._own_words,
+            fusion=self._fusion,
         )
         done = talk.found
         if self._adaptive and not done.prerequisites and one_tool_suffices(task, done.turns[0].hits):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, runtime_checkable
 from typing import Protocol as Interface
 
-from atc._records.choices import SCORERS, WITHOUT_VECTORS
+from atc._records.choices import SCORERS, WITHOUT_VECTORS, PlannedRanking
 from atc.catalogue.sketch import Sketch, all_of
 from atc.errors import EncoderUnavailable, UsageError
 from atc.models.messages import Ask
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from atc.catalogue.index.adapter import OwnAdapters
     from atc.catalogue.index.dialogue import Turns
     from atc.catalogue.index.index import ToolIndex
+    from atc.catalogue.index.planner import Trajectory
     from atc.catalogue.index.scorers import Column
     from atc.catalogue.index.snapshot import Progress
     from atc.catalogue.index.together import RunsTogether
@@ -68,7 +69,7 @@ class IndexRetriever:
         index: of the tools, its ids being their names, or the folder of one that was saved; made of the tools that are
             given when not given.
         way: ``auto`` (words, and meaning where an encoder is there), ``lexical``, ``hybrid`` (as the index can),
-            or ``planned``: hybrid, with queries that the model plans.
+            or ``planned``: as ``auto``, with queries that a model plans.
         prerequisites: add what found tools need and others supply.
         consumers: so many tools are added at most that take what found tools hand out
             (:mod:`atc.catalogue.index.consumers`).
@@ -80,6 +81,8 @@ class IndexRetriever:
         scorers: what ranks, where it is there (:mod:`atc.catalogue.index.scorers`).
         columns: what was learnt for an index; asked before each search.
         turns: how a planner is spoken to; one that was trained is given the turns of its training data.
+        ranking: how the rankings of planned queries become one.
+        notices: what to tell the user of each search.
     """
 
     def __init__(
@@ -96,6 +99,8 @@ class IndexRetriever:
         scorers: Collection[str] = SCORERS,
         columns: Columns | None = None,
         turns: Turns | None = None,
+        ranking: PlannedRanking = "similarity",
+        notices: Sequence[str] = (),
     ) -> None:
         if isinstance(index, str | Path):
             from atc.catalogue.index.index import ToolIndex
@@ -107,7 +112,7 @@ class IndexRetriever:
         self._consumers, self._services, self._together = consumers, services, together
         self._folder, self._encoder = folder, encoder
         self._scorers, self._given_columns = scorers, columns
-        self._turns = turns
+        self._turns, self._ranking, self._always = turns, ranking, tuple(notices)
         self._runs: RunsTogether | None = None
         self._lock = threading.Lock()
         self.notices: tuple[str, ...] = ()
@@ -135,7 +140,7 @@ class IndexRetriever:
         if len(tools) <= limit:
             return all_of(tools)
         from atc.catalogue.index.dialogue import PRODUCT
-        from atc.catalogue.index.planner import QueryPlanner, search_without_plan
+        from atc.catalogue.index.planner import FUSIONS, QueryPlanner, search_without_plan
         from atc.catalogue.index.reasons import sketch_of
         from atc.catalogue.index.services import DEPTH, by_services
 
@@ -145,9 +150,16 @@ class IndexRetriever:
         more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
         if self._way == "planned":
             planner = QueryPlanner(
-                index, ask, prerequisites=self._prerequisites, graph=graph, turns=self._turns or PRODUCT
+                index,
+                ask,
+                prerequisites=self._prerequisites,
+                graph=graph,
+                turns=self._turns or PRODUCT,
+                fusion=FUSIONS[self._ranking],
             )
             found = await planner.search(task)
+            if found.stopped and not found.skipped:
+                notices = (*notices, f"{_cut_short(found)}: {found.stopped}")
         else:
             found = search_without_plan(
                 index,
@@ -179,7 +191,7 @@ class IndexRetriever:
             found.consumers = [each for each in taking if each.tool in tools][:room]
             chosen += [each.tool for each in found.consumers]
         offered = tools.only(*chosen)
-        return sketch_of(offered, len(tools), found, (*self.notices, *notices))
+        return sketch_of(offered, len(tools), found, (*self._always, *self.notices, *notices))
 
     @property
     def _on(self) -> Collection[str]:
@@ -220,7 +232,7 @@ class IndexRetriever:
         with self._lock:  # another run of this agent may be making it
             if self._own is None or self._own[0] is not tools:
                 encoder, notices = self._encoder, list[str]()
-                if self._way == "auto" and encoder is None:
+                if self._way in ("auto", "planned") and encoder is None:
                     encoder, notices = encoder_for(len(tools))
                 index, problem = kept_index(tools, encoder, self._folder, told)
                 self.notices = (*notices, *([problem] if problem else []))
@@ -258,7 +270,18 @@ def by_index(settings: Settings) -> IndexRetriever:
         folder=settings.catalogue / "indexes",
         scorers=settings.scorers,
         columns=columns,
+        ranking=settings.planned_ranking,
+        notices=[IDLE_PLANNER] if settings.planner_model and settings.retrieval != "planned" else [],
     )
+
+
+IDLE_PLANNER = "planner_model plans nothing, because retrieval is not `planned`: --set retrieval=planned"
+"""Told where a planner is named and the search does not plan."""
+
+
+def _cut_short(found: Trajectory) -> str:
+    """Return what the planner's failure cost a search."""
+    return "the plan's queries were cut short" if found.plan else "tools were searched for without a plan"
 
 
 _QUIET = "`ATC_RETRIEVAL=lexical` keeps to words, without this line"

@@ -54,8 +54,9 @@ _UNITS = (
     "h hr hrs hour hours", "d day days", "week weeks", "month months", "year years", "ms millisecond milliseconds",
     "kmh kph", "mph", "celsius °c", "fahrenheit °f", "% percent percentage", "° degree degrees",
     "px pixel pixels", "usd $ dollar dollars", "eur € euro euros", "gbp £", "jpy ¥ yen", "kb", "mb", "gb",
-    "cent cents", "pence penny", "aud", "cad", "chf", "cny", "dkk", "hkd", "inr", "mxn", "nok", "nzd", "pln", "sek",
+ "cent cents", "pence penny", "aud", "cad", "chf", "cny", "dkk", "hkd", "inr", "mxn", "nok", "nzd", "pln", "sek",
     "sgd",
+    "liter liters litre litres", "gallon gallons",
 )  # fmt: skip
 _UNIT_OF = {spelling: group.split()[0] for group in _UNITS for spelling in group.split()}
 _UNIT_WORD = re.compile(r"[^\W\d_]+|[%°$€£¥]")
@@ -200,6 +201,15 @@ def _is_of_unit(unit: str, place: Place, name: str, *, named: bool = False) -> b
         return len(unit) > 1 and unit in words
     found = {_UNIT_OF[word] for word in words if word in _UNIT_OF and word not in _ALSO_WORDS}
     return found == {ours} or not (named or found)
+
+
+def has_other_unit(place: Place, name: str, text: str) -> bool:
+    """Return whether a text is a number with a unit that is known, and the argument's text names another unit."""
+    found = _MEASURED.fullmatch(text.strip()) if len(text) <= MAX_SHORT else None
+    if found is None:
+        return False
+    unit = (found[1] or found[3] or "").lower()
+    return unit in _UNIT_OF and not _is_of_unit(unit, place, name)
 
 
 def _unit_words(text: str) -> list[str]:

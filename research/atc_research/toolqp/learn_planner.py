@@ -73,7 +73,7 @@ def planner(
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     lines = read_lines(trajectories)
-    model = Planner(opened(base, "bfloat16" if rank or device != "cpu" else "float32", device), rank, longest, seed)
+    model = Planner(opened(base, "bfloat16" if rank else "float32", device), rank, longest, seed)
     wanted = examples(model, lines)
     tools: Any = None
     if index is not None:

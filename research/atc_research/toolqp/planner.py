@@ -225,9 +225,11 @@ class Policy:
                 )
                 cache, chosen = made.past_key_values, self._chosen(made.logits[:, -1].float())
                 going &= chosen != end
-                for row in torch.nonzero(going)[:, 0].tolist():
-                    said[row].append(int(chosen[row]))
-                if not bool(going.any()):
+                goes_on = going.tolist()  # one copy from the device a token, not one a row
+                for row, token in enumerate(chosen.tolist()):
+                    if goes_on[row]:
+                        said[row].append(token)
+                if not any(goes_on):
                     break
                 ids = chosen[:, None]
                 mask = torch.cat([mask, torch.ones_like(ids)], 1)

@@ -253,9 +253,10 @@ _KINDS: dict[str, dict[str, Reader]] = {
         "found": _names,
         "whole": _names,
     },
-    "model_started": {"purpose": _name},
+    "model_started": {"purpose": _name, "model": _name},
     "model_ended": {
         "purpose": _name,
+        "model": _name,
         "seconds": _number,
         "prompt_tokens": _number,
         "completion_tokens": _number,
