@@ -205,9 +205,15 @@ class Trajectory:
             "stopped": self.stopped,
         }
 
-    def ranked(self, limit: int = 10) -> list[str]:
-        """Return the tools of all queries in one ranking, providers right behind those that need them."""
-        return with_providers(self.fusion([turn.hits for turn in self.counted]), self.prerequisites)[:limit]
+    def ranked(self, limit: int = 10, fusion: Fusion | None = None) -> list[str]:
+        """Return the tools of all queries in one ranking, providers right behind those that need them.
+
+        Args:
+            limit: tools at most.
+            fusion: makes one ranking of those of the queries, in place of :attr:`fusion`.
+        """
+        one = (fusion or self.fusion)([turn.hits for turn in self.counted])
+        return with_providers(one, self.prerequisites)[:limit]
 
 
 def search_without_plan(
