@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import field, fields
+from dataclasses import MISSING, Field, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +128,12 @@ def latest(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if newest[row.system, row.seed, row.model, row.terms] == row.version]
 
 
+def _said(row: Row, shown: Sequence[Field[Any]]) -> dict[str, Any]:
+    """The fields of a row that say something: nothing that was not counted."""
+    found = {each.name: getattr(row, each.name) for each in shown}
+    return {each.name: found[each.name] for each in shown if each.default is MISSING or found[each.name]}
+
+
 def publish(rows: Sequence[Row], file: Path) -> int:
     """Write rows without their texts into a file in place of what it held, sorted; return how many.
 
@@ -137,8 +143,8 @@ def publish(rows: Sequence[Row], file: Path) -> int:
     if not rows:
         raise UsageError("--publish: the file has no tries; run some first")
     kept = sorted(rows, key=lambda row: (row.key, row.step))
-    shown = [each.name for each in fields(Row) if each.name not in TEXTS]
-    lines = (json.dumps({name: getattr(row, name) for name in shown}, ensure_ascii=False) for row in kept)
+    shown = [each for each in fields(Row) if each.name not in TEXTS]
+    lines = (json.dumps(_said(row, shown), ensure_ascii=False) for row in kept)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, "".join(f"{line}\n" for line in lines), 0o644)

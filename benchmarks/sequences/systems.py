@@ -63,7 +63,7 @@ SYSTEMS: Mapping[str, System] = {
         System("no-tier-2", "without repairs of arguments by the model", {"rules": f"-{MODEL_REPAIR}"}, by_model=True),
         System("no-search", "whose script never looks for what is not offered", asks=False),
         System("no-services", "without places for tools of the first ones' services", search={"services": False}),
-        System("both-ways", "with tools that take what found ones hand out, too", search={"consumers": 3}),
+        System("no-both-ways", "without tools that take what found ones hand out", search={"consumers": 0}),
         System("no-chains", "without chains in the place of broken tools", chains=False),
     )
 }

@@ -22,7 +22,7 @@ def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:
     for row in rows:
         groups.setdefault((row.model, row.terms, row.system), []).append(row)
     lines = []
-    for (model, terms, system), some in groups.items():
+    for (model, terms, system), some in sorted(groups.items(), key=lambda pair: (pair[0][:2], pair[0][2] != DEFAULT)):
         base = {(row.seed, row.step): row for row in groups.get((model, terms, DEFAULT), ())}
         pairs = [(base[row.seed, row.step], row) for row in some if (row.seed, row.step) in base]
         both = [(one.solved, other.solved) for one, other in pairs] if system != DEFAULT else []
