@@ -149,7 +149,7 @@ TOOL_SOURCES = Kind(
     "tool source",
     "atc.tools",
     "a function of the ARG of NAME:ARG that returns an atc.Toolset",
-    {"atlas": "atc.atlas.catalogue:open_atlas"},
+    {"atlas": "atc.atlas.source:open_atlas"},
     frozenset({"http", "https", "mcp"}),
     ToolImportError,
 )

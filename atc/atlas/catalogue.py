@@ -89,19 +89,6 @@ def atlas_toolset(atlas: Atlas | None = None) -> Toolset:
     return Toolset([*_read_tools(), *map(_tool, trips)])
 
 
-def open_atlas(argument: str) -> Toolset:
-    """Return the bundled tools, as the tool source ``atlas`` of :mod:`atc.parts` does.
-
-    Args:
-        argument: ``broken`` for :func:`atc.atlas.broken.broken_atlas`; else empty.
-    """
-    if argument == "broken":
-        from atc.atlas.broken import broken_atlas
-
-        return broken_atlas()
-    return atlas_toolset()
-
-
 @cache
 def _read_tools() -> tuple[Tool, ...]:
     """The tools that have no state: every toolset shares them."""

@@ -4,7 +4,8 @@ What the text says, and what is done here:
 
 * C = M(x, T, D, I_c) (Eq. 1): the instruction, the tools' protocols as JSON documents, the task. No worked example.
 * r = Execute(C): nothing is checked, rewritten or repaired before; no rule of ATC is on.
-* A *runtime error* is attributed (§3.3). A program that runs to its end is the last one, whatever it answers.
+* A *runtime error* is attributed (§3.3). A program that runs to its end and sets ``answer`` is the last one, whatever
+  it answers.
 * r_j holds the faulty snippet and the error's trace: Python's own, and nothing that ATC finds out by structure.
 * t_j = M(x, T, I_a, r_j): the model names one of *all* tools.
 * C_j = M(x, T, D, I_c, {(C<j, r<j)}, d_j) (Eq. 2): every earlier program with its result, and the document of the tool.
@@ -107,7 +108,7 @@ class _Loop(ProgramLoop):
 
 
 class _Policy(ChainPolicy):
-    """Every reply counts, and the first program that runs to its end is the last."""
+    """Every reply counts, and the first program that runs to its end and answers is the last."""
 
     async def next_program(self) -> Draft | None:
         return await self._loop.write() if len(self._history) <= self._settings.max_revisions else None

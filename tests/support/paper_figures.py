@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from atc_research_benchmarks.links import summary
+from benchmarks import repair_by_model
 from benchmarks.read_tasks import is_read
 from benchmarks.rows import FOLDER, Row, read_rows
+from benchmarks.sequences import rows as sequences
+from benchmarks.sequences import table
 from tests.support.docs import ROOT
 
 LINKS = ROOT / "research" / "atc_research_benchmarks" / "published" / "links.jsonl"
@@ -64,13 +68,94 @@ def restbench() -> str:
     return f"solved {solved(rows)} of {len(rows)}, Path {shares[0]}, Prec {shares[1]}"
 
 
-def predicted_links() -> str:
-    found = {
+@cache
+def links() -> tuple[Mapping[str, Any], ...]:
+    return tuple(json.loads(line) for line in LINKS.read_text(encoding="utf-8").splitlines())
+
+
+def areas(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The AUC of each method against random pairs, edges held out, on the mean of the sources."""
+    return {
         line["method"]: f"{line['random auc']:.3f}".lstrip("0")
-        for line in summary([json.loads(line) for line in LINKS.read_text(encoding="utf-8").splitlines()])
+        for line in summary(rows)
         if line["split"] == "edges" and line["source"] == "mean"
     }
+
+
+def predicted_links() -> str:
+    found = areas(links())
     return f"HGT {found['HGT']}, hidden {found['HGT, hidden']}, logistic {found['logistic']}"
+
+
+def links_with_a_product() -> str:
+    method = "HGT, hidden, pairs"
+    seeds = {row["seed"] for row in links() if row["method"] == method}
+    assert len(seeds) == 2, "the row says two"
+    found = areas([row for row in links() if row["seed"] in seeds])
+    return f"{found[method]}, logistic {found['logistic']}"
+
+
+def repaired_by_the_model() -> str:
+    right, guess = (
+        repair_by_model.table(repair_by_model.read_rows([FOLDER / "repairs" / f"{name}.jsonl"]))[-1]
+        for name in ("right", "guess")
+    )
+    return f"{right['right']} of {right['asked']} right replies sent, {guess['wrong']} of {guess['asked']} guesses"
+
+
+@cache
+def sequence(seed: int) -> dict[str, Any]:
+    """The figures of each system in a sequence of tasks. A script wrote the programs: the tasks' own solutions."""
+    rows = sequences.latest(sequences.read_rows(FOLDER / "sequences" / f"scripted-{seed}.jsonl"))
+    assert {row.model for row in rows} == {"scripted"}
+    return {line["system"]: line for line in table.figures(rows)}
+
+
+def solved_without(system: str, words: str, seed: int = 0) -> str:
+    whole, without = sequence(seed)["default"], sequence(seed)[system]
+    assert whole["tries"] == without["tries"], "both went through the whole sequence"
+    return f"{whole['solved']} of {whole['tries']}, {words} {without['solved']}"
+
+
+def without_routing_and_learning() -> str:
+    return solved_without("no-recombine", "without routing round") + f", without learning {_solved(0, 'no-learn')}"
+
+
+def without_learning() -> str:
+    first = solved_without("no-learn", "without learning")
+    return f"{first}; a second sequence {_solved(2, 'default')} and {_solved(2, 'no-learn')}"
+
+
+def _solved(seed: int, system: str) -> int:
+    return int(sequence(seed)[system]["solved"])
+
+
+def without_chains() -> str:
+    return solved_without("no-chains", "without chains")
+
+
+def without_what_is_used_together() -> str:
+    return solved_without("no-co-usage", "without it")
+
+
+def without_prerequisites() -> str:
+    whole, without = sequence(0)["default"], sequence(0)["no-prerequisites"]
+    return (
+        f"needed and not offered {whole['missed']} of {whole['needed']}, without them {without['missed']}; "
+        f"solved {whole['solved']} and {without['solved']}"
+    )
+
+
+def without_repair_by_rule() -> str:
+    whole, without = sequence(0)["default"], sequence(0)["no-tier-1"]
+    calls = [f"{line['model_calls'] / line['tries']:.2f}" for line in (whole, without)]
+    solved = solved_without("no-tier-1", "without repair by rule")
+    return f"{solved}, for {calls[0]} and {calls[1]} model calls a task"
+
+
+def with_broken_tools() -> str:
+    whole, without = sequence(0)["default"], sequence(0)["no-recombine"]
+    return f"{whole['solved_broken']} of {whole['with_broken']}, without routing round {without['solved_broken']}"
 
 
 COMPUTED: tuple[Callable[[], str], ...] = (
@@ -80,5 +165,14 @@ COMPUTED: tuple[Callable[[], str], ...] = (
     step_by_step,
     restbench,
     predicted_links,
+    links_with_a_product,
+    repaired_by_the_model,
+    without_routing_and_learning,
+    without_learning,
+    without_chains,
+    without_what_is_used_together,
+    without_prerequisites,
+    without_repair_by_rule,
+    with_broken_tools,
 )
 """Each gives the words of a link of the page."""

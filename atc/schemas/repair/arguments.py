@@ -1,6 +1,7 @@
 """Repair the arguments of a call by rule, where the schema leaves one way to mean them (RETO §3.4, Alg. 1, tier 1).
 
-What fits is left alone, the whole and each part of it. What does not is repaired step by step, and held to the schema
+What fits is sent unchanged, the whole and each part of it, but for a whole number given as 5.0, and in a read a date in
+another form than its description names. What does not fit is repaired step by step, and held to the schema
 after each: keys in the schema's spelling; the one field of an object, or the one item of a list, where a plain value is
 wanted; a list as one text, where the document names the sign between its items; the nearest value of an enumeration;
 formats and defaults; what is unknown is left out.
