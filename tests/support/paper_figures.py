@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from statistics import fmean
 from typing import Any
 
 from atc_research_benchmarks.links import summary
-from benchmarks import repair_by_model
+from benchmarks import planner, repair_by_model
 from benchmarks.read_tasks import is_read
 from benchmarks.rows import FOLDER, Row, read_rows
 from benchmarks.sequences import rows as sequences
@@ -104,6 +105,31 @@ def repaired_by_the_model() -> str:
 
 
 @cache
+def planned() -> dict[str, tuple[float, float]]:
+    """nDCG@10 and the share of queries whose tools are all among ten, in per cent, of each arm with a large planner."""
+    rows = planner.read_rows(FOLDER / "planner" / "large.jsonl")
+    assert len(rows) == 40, "the page says 40"
+    each = {arm: [planner.scores(row, arm) for row in rows] for arm in planner.ARMS}
+    return {arm: (100 * fmean(a for a, _ in some), 100 * fmean(b for _, b in some)) for arm, some in each.items()}
+
+
+def with_a_plan() -> str:
+    of = {arm: f"{found:.1f}" for arm, (found, _) in planned().items()}
+    return f"{of['no plan']} without a plan, {of['plan']} with it, {of['plan + queries']} with queries"
+
+
+def with_peak_rank() -> str:
+    of = {arm: f"{found:.1f}" for arm, (found, _) in planned().items()}
+    paper, ours, none = (of[arm] for arm in ("as the paper ranks", "plan + queries", "no plan"))
+    return f"{paper} as the paper ranks, by similarity {ours}; without a plan {none}"
+
+
+def with_a_planner_of_its_own() -> str:
+    of = {arm: f"{whole:.1f} %" for arm, (_, whole) in planned().items()}
+    return f"all wanted among ten: {of['plan + queries']}, needs alone {of['needs']}"
+
+
+@cache
 def sequence(seed: int) -> dict[str, Any]:
     """The figures of each system in a sequence of tasks. A script wrote the programs: the tasks' own solutions."""
     rows = sequences.latest(sequences.read_rows(FOLDER / "sequences" / f"scripted-{seed}.jsonl"))
@@ -167,6 +193,9 @@ COMPUTED: tuple[Callable[[], str], ...] = (
     predicted_links,
     links_with_a_product,
     repaired_by_the_model,
+    with_a_plan,
+    with_peak_rank,
+    with_a_planner_of_its_own,
     without_routing_and_learning,
     without_learning,
     without_chains,
