@@ -332,7 +332,7 @@ class RunView:
 
     def _on_substituted(self, data: dict[str, Any]) -> None:
         by = [*data.get("before", ()), data["by"]]
-        self.line(f"{', then '.join(by)} took the place of {data['tool']}", "dim")
+        self.line(clean(f"{', then '.join(map(str, by))} took the place of {data['tool']}"), "dim")
 
     def _on_call_settled(self, data: dict[str, Any]) -> None:
         self._states[data["index"]] = "not ended then"
