@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Mapping
 
 from atc._host.lazy import lazy
+from atc._host.syntax import syntax_tree
 from atc.programs.analysis.flow import Flow
 from atc.programs.syntax import sets_answer
 from atc.schemas.protocol import Protocol
@@ -134,7 +135,7 @@ def parse(source: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(source)
+            tree = syntax_tree(source)
     except SyntaxError as error:
         raise NotParsed(f"syntax error: {error.msg}", error.lineno or 0) from None
     except UnicodeEncodeError:

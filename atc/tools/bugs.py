@@ -97,7 +97,7 @@ def _takes_arguments(frame: FrameType, at: int) -> bool:
     code = frame.f_code
     lines, positions = linecache.getlines(code.co_filename), list(code.co_positions())[at // 2 : at // 2 + 1]
     try:
-        tree = ast.parse("".join(lines))
+        tree = syntax_tree("".join(lines))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
     functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))

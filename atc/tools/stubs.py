@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atc._host.invisible import legible, written
+from atc._host.syntax import syntax_tree
 from atc._records.packing import as_text
 from atc.errors import ToolImportError
 from atc.result import Effect
@@ -49,7 +50,7 @@ def _program_lines(program: str, tool: str) -> list[str]:
     if len(program) > 4 * MAX_PROGRAM:  # comments may go
         return []
     try:
-        tree = ast.parse(program)
+        tree = syntax_tree(program)
         text = ast.unparse(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
@@ -358,7 +359,7 @@ def _cut(value: Any, keep: int) -> Any:
 def guarded(stub: Stub, name: str) -> Stub:
     """The stub, if it is what it should be: classes of fields, and one function with nothing but a docstring."""
     try:
-        body = ast.parse(stub.text).body
+        body = syntax_tree(stub.text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ToolImportError(f"the stub of {name} cannot be written: {error}") from None
     functions = [node for node in body if isinstance(node, ast.FunctionDef)]

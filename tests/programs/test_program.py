@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -96,8 +97,23 @@ def test_a_revised_program_is_not_parsed_again_for_the_ones_that_follow(tmp_path
 
 def test_no_code_parses_programs_past_the_bounds() -> None:
     folder = Path(module.__file__).parent
-    found = {path.name for path in folder.rglob("*.py") if "ast.parse(" in path.read_text()}
+    found = {path.name for path in folder.rglob("*.py") if re.search(r"ast\.parse\(|syntax_tree\(", path.read_text())}
     assert found == {"program.py"}
+
+
+def test_a_parse_that_another_thread_disturbed_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython before 3.11.8 may refuse a right text so."""
+    parse, raised = ast.parse, list[str]()
+
+    def disturbed(source: str) -> ast.Module:
+        if len(raised) < 2:
+            raised.append(source)
+            raise SystemError("AST constructor recursion depth mismatch (before=105, after=41)")
+        return parse(source)
+
+    monkeypatch.setattr(ast, "parse", disturbed)
+    assert Program("x = 1").tree is not None
+    assert len(raised) == 2
 
 
 def test_a_program_is_its_source() -> None:
