@@ -10,8 +10,8 @@ _TRIES = 20
 def syntax_tree(source: str) -> ast.Module:
     """Parse a module's text. On the host's side nothing else calls Python's parser.
 
-    CPython 3.11 counts the nesting of a tree for all threads together (mended in 3.11.8): where another thread parses in
-    the same moment, a right text may be refused with a ``SystemError``. So it is tried again.
+    CPython 3.11 counts the nesting of a tree for all threads together (mended in 3.11.8): where another thread parses
+    in the same moment, a right text may be refused with a ``SystemError``. So it is tried again.
 
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: as :func:`ast.parse`.

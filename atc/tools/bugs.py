@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
+from atc._host.syntax import syntax_tree
+
 _OF_CODE = (NameError, ImportError, AttributeError, TypeError)
 _UNSURE = (ConnectionError, TimeoutError, InterruptedError, BlockingIOError, MemoryError, UnboundLocalError)
 _ANYTHING = re.compile(r"\b(Any|object|Union)\b|^(dict|list|tuple|set)$|\|(?! None)")
