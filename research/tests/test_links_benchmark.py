@@ -121,8 +121,11 @@ def test_the_table_of_held_out_edges_is_that_of_the_published_rows() -> None:
 
     methods = set()
     for line in table.splitlines():
-        method, *cells, _ = (cell.strip() for cell in line.strip("|").split("|"))
+        named, *cells, _ = (cell.strip() for cell in line.strip("|").split("|"))
+        method, _, seeds = named.rstrip(")").partition(" (")
         methods.add(method)
+        measured = sorted({row["seed"] for row in rows if row["method"] == method})
+        assert measured == ([int(seed) for seed in seeds.split(", ")] if seeds else [0, 1, 2]), method
         wanted = auc(method, "mean", *KINDS)
         wanted += auc(method, "nestools", "random", "reversed") + auc(method, "ultratool", "random", "reversed")
         told = [float(number) for number in ", ".join(cells).split(", ")]
