@@ -57,5 +57,7 @@ def broken_atlas(atlas: Atlas | None = None) -> Toolset:
         EnvironmentProblem: a data package is missing; the message says how to install them.
     """
     tools = atlas_toolset(atlas)
-    down = replace(tools[DOWN], transport=Unavailable())
+    protocol = tools[DOWN].protocol
+    source = protocol.source.model_copy(update={"location": __name__})  # what is learnt of it is not of Atlas's own
+    down = replace(tools[DOWN], protocol=protocol.model_copy(update={"source": source}), transport=Unavailable())
     return Toolset([*(down if each.name == DOWN else each for each in tools.values()), tool_from_function(sun_at)])

@@ -294,11 +294,11 @@ def _step(step: Any) -> str:
     return step if isinstance(step, str) else "[]"
 
 
-def broken_tools(run: Run) -> Mapping[str, Collection[str]]:
+def broken_tools(run: Run) -> Mapping[str, Sequence[Replacement]]:
     """Return the tools that no program need call any more, each with what gives the same.
 
     A tool that answered well in this run is not among them: its answers can be read again.
     """
     answered = {call.tool for call in run.broker.calls if call.succeeded and not call.drift}
     bans = run.broker.broken_tools
-    return {tool: [each.tool for each in bans.substitutes(tool)] for tool in bans if tool not in answered}
+    return {tool: bans.substitutes(tool) for tool in bans if tool not in answered}

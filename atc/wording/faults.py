@@ -300,7 +300,7 @@ def _replacement(made: Replacement) -> str:
 
 def _chain_call(made: ChainCall, feeds: Sequence[ChainFeed]) -> str:
     named = [(parameter_name(mine), parameter_name(theirs)) for mine, theirs in made.arguments]
-    told = [f"its {mine} is the {theirs}" for mine, theirs in named if mine != theirs or feeds]
+    told = [f"its {mine} is the {theirs}" for mine, theirs in named if mine != theirs]
     told += [f"its {parameter_name(each.argument)} is {each.supplier}'s {_place(each.path)}" for each in feeds]
     pairs = " and ".join(told[:MAX_PAIRS])
     return f"{made.tool} ({pairs})" if pairs else made.tool

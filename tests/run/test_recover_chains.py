@@ -120,6 +120,14 @@ class OnlyFirst:
         return tools.only("weather_by_city")
 
 
+def test_a_program_that_calls_the_broken_tool_again_is_told_the_whole_chain() -> None:
+    result = agent(by_city(), geocode(), at_place(), replies=[OLD, OLD, NEW]).run("How warm is it in Lyon?")
+    assert [each.message for each in result.revisions[1].findings] == [
+        "line 1: weather_by_city is down in this run: call geocode, then weather_at in its place"
+    ]
+    assert (result.status, result.value) == ("answered", 3)
+
+
 def test_a_chain_teaches_no_substitute_of_one_tool() -> None:
     tools = [by_city(), geocode(), at_place()]
     result = agent(*tools).run("How warm is it in Lyon?")

@@ -115,13 +115,12 @@ def planned() -> dict[str, tuple[float, float]]:
 
 def with_a_plan() -> str:
     of = {arm: f"{found:.1f}" for arm, (found, _) in planned().items()}
-    return f"{of['no plan']} without a plan, {of['plan']} with it, {of['plan + queries']} with queries"
+    return f"{of['needs']} by the needs alone, {of['plan']} with a plan, {of['plan + queries']} with queries"
 
 
 def with_peak_rank() -> str:
     of = {arm: f"{found:.1f}" for arm, (found, _) in planned().items()}
-    paper, ours, none = (of[arm] for arm in ("as the paper ranks", "plan + queries", "no plan"))
-    return f"{paper} as the paper ranks, by similarity {ours}; without a plan {none}"
+    return f"{of['as the paper ranks']} as the paper ranks, without needs; without needs and plan {of['no plan']}"
 
 
 def with_a_planner_of_its_own() -> str:

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from atc._records.records import FindingCase, FindingKind, Place
+from atc._records.records import FindingCase, FindingKind, Place, Replacement
 from atc._records.rules import DEFAULT, Rules
 from atc.catalogue.graph.suppliers import expression_of, fields_of
 from atc.catalogue.graph.tool_graph import ToolGraph
@@ -186,7 +186,7 @@ def _finding(node: ast.AST, origin: Origin, literal: str | int, choices: list[An
 # Calls of tools that broke in this run: they would be refused, so the program does not run.
 
 
-def broken_tool_findings(program: Program, broken: Mapping[str, Collection[str]]) -> list[Finding]:
+def broken_tool_findings(program: Program, broken: Mapping[str, Sequence[Replacement]]) -> list[Finding]:
     """Return one finding for each broken tool that a program calls without being ready for its failure.
 
     Args:
@@ -206,9 +206,14 @@ def broken_tool_findings(program: Program, broken: Mapping[str, Collection[str]]
             and id(node) not in ready
         ):
             lines.setdefault(node.id, node.lineno)
-    return [
-        Finding(kind="broken_tool", line=line, tool=tool, instead=tuple(broken[tool])) for tool, line in lines.items()
-    ]
+    return [_is_down(tool, broken[tool], line) for tool, line in lines.items()]
+
+
+def _is_down(tool: str, ways: Sequence[Replacement], line: int) -> Finding:
+    """Return a finding that names the tools of which each gives the same, or else those of the first chain."""
+    if ways and ways[0].before:
+        return Finding(kind="broken_tool", line=line, tool=tool, instead=ways[0].tools, in_order=True)
+    return Finding(kind="broken_tool", line=line, tool=tool, instead=tuple(each.tool for each in ways))
 
 
 def _is_ready(made: ast.Try) -> bool:
