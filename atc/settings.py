@@ -377,9 +377,8 @@ class Settings(BaseSettings):
         except SettingsError:
             raise
         except ValidationError as error:
-            lines = [
-                f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors(include_input=False)
-            ]
+            told = (e for e in error.errors(include_input=False) if e["type"] != "default_factory_not_called")
+            lines = [f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in told]
             hint = "arguments, ATC_* variables and atc.toml are read; `atc doctor --settings` lists them all"
             raise SettingsError("; ".join(lines) + f" ({hint})") from None
         except (OSError, ValueError) as error:

@@ -47,8 +47,9 @@ def test_lists_come_in_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 def test_a_wrong_value_is_named_with_where_to_set_it(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(SettingsError, match=words + ".*atc doctor --settings"):
+    with pytest.raises(SettingsError, match=words + ".*atc doctor --settings") as caught:
         Settings.load(**given)
+    assert "kept_dir" not in str(caught.value), "only what is wrong is named"
 
 
 def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
