@@ -196,7 +196,10 @@ def _nothing_fits(found: Trajectory) -> bool:
 
 def _print(index: ToolIndex, found: Trajectory, ranked: Sequence[str]) -> None:
     if found.stopped:
-        err.print(f"the model's part ended early: {found.stopped}", style="yellow", markup=False)
+        how = "with the plan alone" if found.plan else "without a plan"
+        err.print(
+            f"the model stopped planning, and the search went on {how}: {found.stopped}", style="yellow", markup=False
+        )
     if found.plan:
         out.print(Text(clean(found.plan)), "\n")
     if not ranked:

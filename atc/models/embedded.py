@@ -116,7 +116,10 @@ class EmbeddedModel(Model):
             ModelUnavailable: one is missing; the message says how to get it.
         """
         if not self.path.is_file():
-            raise ModelUnavailable(f"no language model: {self.path} is not there. To get one, {how_to_get_a_model()}")
+            other = "" if self._entry is not None else " Name a GGUF file that is there (embedded:FILE)."
+            raise ModelUnavailable(
+                f"no language model: {self.path} is not there.{other} To get one, {how_to_get_a_model()}"
+            )
         if self._entry is not None and self.path.stat().st_size != self._entry.size:
             raise ModelUnavailable(f"{self.path} is incomplete: delete it and run `atc model pull {self._entry.name}`")
         if not runtime_installed():
