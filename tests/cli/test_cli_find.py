@@ -93,7 +93,7 @@ def test_a_planner_of_its_own_plans_the_search(monkeypatch: pytest.MonkeyPatch) 
         assert {*server.keys} == {"Bearer none"}
     away = atc(*asked, *at, "--set", "retrieval=planned")
     assert (away.exit_code, "double" in away.stdout) == (0, True)
-    assert "ended early: no connection" in away.stderr
+    assert "went on without a plan: no connection" in away.stderr
     wrong = atc(*asked[:4], "--set", "retrieval=planned", "--set", "planner_model=groq:small")
     assert (wrong.exit_code, "planner_model='groq:small': no key for groq" in wrong.stderr) == (3, True)
 
