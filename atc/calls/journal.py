@@ -152,6 +152,7 @@ class Journal:
         self._met: set[int] = set()
         self._taken_up: set[int] = set()  # in doubt, and sent again by the program that runs
         self._own: set[int] = set()  # begun by this process
+        self._earlier: tuple[tuple[int, int], list[CallEntry]] | None = None
         self._last_begun = 0
         self._begun_before: dict[int, int] = {}  # the last call begun when this write was done, or left out
         self._reads_after = 0  # no read up to this number answers the program that runs
@@ -573,16 +574,26 @@ class Journal:
     def unasked(self, tool: str, source: SourceKey | None = None) -> CallEntry | None:
         """Return a write that an earlier program did, or may have done, and that this one has not asked for (yet)."""
         asked = CallKey(tool, "", source)
-        for entry in self.entries.values():
-            unmet = entry.number > self.before and entry.number not in self._met
-            if same_tool(entry.key, asked) and self._is_earlier(entry) and entry.in_doubt and unmet:
+        earlier = [entry for entry in self._earlier_writes() if same_tool(entry.key, asked)]
+        for entry in earlier:
+            if entry.in_doubt and entry.number > self.before and entry.number not in self._met:
                 return entry
-        for key, recorded in self._successes.items():
-            if same_tool(key, asked):
-                for entry in recorded[self._claimed[key] :]:
-                    if entry.effect is not Effect.READ and self._is_earlier(entry):
-                        return entry
+        for key in dict.fromkeys(entry.key for entry in earlier):
+            for entry in self._successes.get(key, ())[self._claimed[key] :]:
+                if self._is_earlier(entry):
+                    return entry
         return None
+
+    def _earlier_writes(self) -> list[CallEntry]:
+        """Return the calls with effects that another program made than the one that runs.
+
+        They are looked for once a program: what it makes itself is none of them.
+        """
+        program = self.stage, self.attempt
+        if self._earlier is None or self._earlier[0] != program:
+            writes = (entry for entry in self.entries.values() if entry.effect is not Effect.READ)
+            self._earlier = program, [entry for entry in writes if self._is_earlier(entry)]
+        return self._earlier[1]
 
     @property
     def has_repaired(self) -> bool:

@@ -262,6 +262,8 @@ class ParkedCalls:
 
     def _used(self) -> set[int]:
         """Return the numbers of calls that were made; one that was never handed to its tool was not."""
+        if not self.of_number:
+            return set()
         entries = self._entries.values()
         return {entry.approved for entry in entries if entry.approved and (entry.sent or entry.state != "refused")}
 

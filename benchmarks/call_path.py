@@ -1,0 +1,279 @@
+"""What a tool call costs on the whole path of ``agent.run_program``, beside a pipe and pydantic-ai's code mode.
+
+``python -m benchmarks.call_path [--calls 300] [--rounds 5] [--only function,async,http,mcp] [--json]``
+
+A program makes one call, then many, one after another or in ``parallel``; the difference is what the others cost: wall
+clock, and the processor of this process. In turns, so that what else the machine does falls on all of them:
+
+* **pipe**: two processes that hand each other a line of the same size: the floor of any sandbox of its own process;
+* **in process**: the same function, called by the same program under ``exec``: what isolation and the record cost;
+* **ATC**: a function, an async function, an HTTP tool and an MCP tool on loopback; with a run folder and without;
+* **pydantic-ai's code mode** in its agent (a scripted model writes the program), where it is installed: `make
+  frameworks` has an environment with both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+from urllib.parse import parse_qs, urlsplit
+
+import anyio
+import typer
+from mcp.server.stdio import stdio_server
+
+from atc.agent import Agent
+from atc.cli.console import guarded
+from atc.tools.functions import tool_from_function
+from atc.tools.tool import Toolset
+from benchmarks.codemode_plain import plain_server
+from benchmarks.common import AsJson, listed, machine, median, print_json, show
+
+TEXT = "x" * 100
+ONE_BY_ONE = "for n in range({calls}):\n    echo(text={text!r} + str(n))\nanswer = 1"
+AT_ONCE = "parallel(*[lambda n=n: echo(text={text!r} + str(n)) for n in range({calls})])\nanswer = 1"
+KINDS = ("function", "async", "http", "mcp")
+
+Way = Callable[[int], Awaitable[Any]]
+"""Makes so many calls."""
+
+
+def echo(text: str) -> str:
+    """Return the text."""
+    return text
+
+
+async def echo_async(text: str) -> str:
+    """Return the text."""
+    return text
+
+
+# -- what stands beside it ---------------------------------------------------------------------------------------------
+
+
+def _other_end(pipe: Connection) -> None:
+    while (line := pipe.recv_bytes()) != b"":
+        pipe.send_bytes(json.dumps({"value": json.loads(line)["args"]["text"]}).encode())
+
+
+@asynccontextmanager
+async def pipe() -> AsyncIterator[Way]:
+    """Two processes that hand each other a line, in JSON, and do nothing else."""
+    here, there = multiprocessing.get_context("fork").Pipe()
+    process = multiprocessing.get_context("fork").Process(target=_other_end, args=(there,), daemon=True)
+    process.start()
+
+    async def make(calls: int) -> None:
+        for number in range(calls):
+            here.send_bytes(json.dumps({"id": number, "tool": "echo", "args": {"text": TEXT + str(number)}}).encode())
+            json.loads(here.recv_bytes())
+
+    yield make
+    here.send_bytes(b"")
+    process.join(5)
+
+
+@asynccontextmanager
+async def in_process() -> AsyncIterator[Way]:
+    """The program under ``exec``, with the function in its scope."""
+
+    async def make(calls: int) -> None:
+        exec(compile(ONE_BY_ONE.format(calls=calls, text=TEXT), "program", "exec"), {"echo": echo})
+
+    yield make
+
+
+@asynccontextmanager
+async def code_mode() -> AsyncIterator[Way]:
+    """pydantic-ai's agent with its harness's code mode, and a scripted model that writes the program.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    from pydantic_ai import Agent as PeerAgent
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+    from pydantic_ai_harness import CodeMode
+
+    wanted = 0
+
+    def writes(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if len(messages) > 1:
+            return ModelResponse(parts=[TextPart("done")])
+        source = f"for n in range({wanted}):\n    await echo(text={TEXT!r} + str(n))\n1"
+        return ModelResponse(parts=[ToolCallPart("run_code", {"code": source})])
+
+    agent = PeerAgent(FunctionModel(writes), tools=[echo], capabilities=[CodeMode()])
+
+    async def make(calls: int) -> None:
+        nonlocal wanted
+        wanted = calls
+        await agent.run("go")
+
+    yield make
+
+
+# -- ATC's own path ----------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def atc(kind: str, *, kept: bool, at_once: bool = False) -> AsyncIterator[Way]:
+    """An agent over one tool of a kind; the program is given.
+
+    Args:
+        kept: the run has a folder, with a trace and a journal.
+        at_once: the calls are made by ``parallel``.
+    """
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory(prefix="atc-call-path-"))
+        tools = await stack.enter_async_context(_tools(kind))
+        agent = await stack.enter_async_context(
+            Agent(tools, keep_runs=kept, runs_dir=folder, learn=False, max_calls=100_000)
+        )
+
+        async def make(calls: int) -> None:
+            result = await agent.arun_program((AT_ONCE if at_once else ONE_BY_ONE).format(calls=calls, text=TEXT))
+            if result.status != "answered" or len(result.calls) != calls:
+                raise RuntimeError(f"{kind}: {result.status}, {len(result.calls)} calls: {result.reason}")
+
+        yield make
+
+
+@asynccontextmanager
+async def _tools(kind: str) -> AsyncIterator[Toolset]:
+    """One tool, ``echo``: a function, or one of a server in a process of its own, over pipes or on loopback."""
+    if kind in ("function", "async"):
+        yield Toolset([tool_from_function(echo if kind == "function" else echo_async, name="echo", effect="read")])
+    elif kind == "mcp":
+        with TemporaryDirectory(prefix="atc-call-path-") as folder:
+            servers = {"one": {"command": sys.executable, "args": ["-m", "benchmarks.call_path", "--serve"]}}
+            config = Path(folder) / "servers.json"
+            config.write_text(json.dumps({"mcpServers": servers}))
+            yield Toolset.from_mcp(config)
+    else:
+        with _http_server() as address:
+            parameter = {"name": "text", "in": "query", "required": True, "schema": {"type": "string"}}
+            response = {"200": {"description": "", "content": {"application/json": {"schema": {"type": "string"}}}}}
+            operation = {"operationId": "echo", "parameters": [parameter], "responses": response}
+            document = {"openapi": "3.1.0", "info": {"title": "echo", "version": "1"}}
+            yield Toolset.from_openapi(document | {"paths": {"/echo": {"get": operation}}}, base_url=address)
+
+
+class _Echo(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        body = json.dumps(parse_qs(urlsplit(self.path).query)["text"][0]).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def _http_server() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
+    process = multiprocessing.get_context("fork").Process(target=server.serve_forever, daemon=True)
+    process.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        process.terminate()
+        process.join(5)
+        server.server_close()
+
+
+def _serve_mcp() -> None:
+    async def serve() -> None:
+        server = plain_server(Toolset([tool_from_function(echo, effect="read")]))
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+    anyio.run(serve)
+
+
+# -- the figures -------------------------------------------------------------------------------------------------------
+
+
+def ways(kinds: Sequence[str]) -> dict[str, Callable[[], Any]]:
+    """What is measured, by its name in the table."""
+    made: dict[str, Callable[[], Any]] = {"a pipe": pipe, "in process": in_process, "pydantic-ai code mode": code_mode}
+    for kind in kinds:
+        made[f"ATC, {kind}"] = partial(atc, kind, kept=False)
+        made[f"ATC, {kind}, run folder"] = partial(atc, kind, kept=True)
+        made[f"ATC, {kind}, parallel"] = partial(atc, kind, kept=False, at_once=True)
+    return made
+
+
+async def measure(chosen: Mapping[str, Callable[[], Any]], calls: int, rounds: int) -> dict[str, dict[str, float]]:
+    """Microseconds by call: medians over the rounds of wall clock and of this process's processor.
+
+    What is not installed is left out.
+    """
+    wall: dict[str, list[float]] = {}
+    spent: dict[str, list[float]] = {}
+    async with AsyncExitStack() as stack:
+        made: dict[str, Way] = {}
+        for name, open_way in chosen.items():
+            with suppress(ImportError):
+                made[name] = await stack.enter_async_context(open_way())
+        for number in range(rounds + 1):
+            for name, make in made.items():
+                one, many = await _timed(make, 1), await _timed(make, calls + 1)
+                if number:  # the first one loads modules
+                    wall.setdefault(name, []).append(1e6 * (many[0] - one[0]) / calls)
+                    spent.setdefault(name, []).append(1e6 * (many[1] - one[1]) / calls)
+    return {name: {"wall_us": median(wall[name]), "processor_us": median(spent[name])} for name in wall}
+
+
+async def _timed(make: Way, calls: int) -> tuple[float, float]:
+    began, spent = time.perf_counter(), time.process_time()
+    await make(calls)
+    return time.perf_counter() - began, time.process_time() - spent
+
+
+@guarded
+def main(
+    calls: Annotated[int, typer.Option(min=10, help="Calls of the long program.")] = 300,
+    rounds: Annotated[int, typer.Option(min=1, help="Each way is taken so often, in turns.")] = 5,
+    only: Annotated[str, typer.Option(help=f"Some of {', '.join(KINDS)}.")] = ",".join(KINDS),
+    serve: Annotated[bool, typer.Option("--serve", hidden=True)] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what a call costs on the whole path."""
+    if serve:
+        _serve_mcp()
+        return
+    found = asyncio.run(measure(ways(listed(only, KINDS, "only")), calls, rounds))
+    floor = found["a pipe"]
+    for each in found.values():
+        each["wall"] = each["wall_us"] / floor["wall_us"]
+        each["processor"] = each["processor_us"] / floor["processor_us"]
+    if as_json:
+        print_json({"machine": machine(), "calls": calls, "rounds": rounds, "ways": found})
+        return
+    rows = [
+        (n, *(f"{e[k]:.0f}" for k in ("wall_us", "processor_us")), f"{e['wall']:.1f}", f"{e['processor']:.1f}")
+        for n, e in found.items()
+    ]
+    show(f"a call of {calls}", ("", "wall, µs", "processor, µs", "× pipe", "× pipe's processor"), rows)
+
+
+if __name__ == "__main__":
+    typer.run(main)
