@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Annotated, Any, Generic, Literal, Self, cast
+from typing import Annotated, Any, Generic, Literal, cast
 
 from pydantic import (
     AliasChoices,
@@ -140,11 +140,9 @@ class Call(Record):
 
     _origins_later: _Later = PrivateAttr(default_factory=lambda: _Later())
 
-    def finding_origins(self, later: Callable[[], CallOrigins]) -> Self:
-        """Return the same call, whose origins are found as soon as somebody reads them."""
-        made = self.model_copy()
-        made._origins_later = _Later(later)
-        return made
+    def find_origins_by(self, later: Callable[[], CallOrigins]) -> None:
+        """Let the call's origins be found as soon as somebody reads them. They are no part of its data."""
+        self._origins_later = _Later(later)
 
     @property
     def origins(self) -> CallOrigins:

@@ -1,13 +1,15 @@
-"""Run asynchronous work from blocking code."""
+"""Run asynchronous work from blocking code, and blocking code from asynchronous work."""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import contextvars
+import os
 import queue
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -100,3 +102,98 @@ def each_of(work: AsyncGenerator[T]) -> Iterator[T]:
 
     ready = threading.Event()
     return results()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Functions of the user's that block, in threads: one for each call that is under way.
+
+MOST_AT_ONCE = 40
+"""Calls in threads of this module; those beyond wait for a thread of anyio's."""
+_IDLE_S = 10.0
+"""Seconds after which a thread without work ends."""
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run what blocks in a thread, with the caller's context variables. Cancelled, it goes on there, and nobody waits.
+
+    It takes the event loop two rounds and two switches of threads: :func:`anyio.to_thread.run_sync` takes five rounds.
+
+    Raises:
+        BaseException: whatever ``work`` raised.
+    """
+    if len(_BUSY) >= MOST_AT_ONCE:
+        import anyio.to_thread  # few runs come here
+
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+    try:
+        worker = _IDLE.pop()
+    except IndexError:
+        worker = _Worker()
+        worker.start()
+    _BUSY.add(worker)
+    worker.given.put((loop, done, contextvars.copy_context(), work))
+    return await done
+
+
+class _Worker(threading.Thread):
+    """A thread that makes one call after another. Whoever takes it from :data:`_IDLE` gives it one."""
+
+    def __init__(self) -> None:
+        super().__init__(name="atc-function", daemon=True)
+        self.given: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        while True:
+            try:
+                given = self.given.get(timeout=_IDLE_S)
+            except queue.Empty:
+                try:
+                    _IDLE.remove(self)
+                except ValueError:
+                    continue  # it was taken this moment
+                return
+            self._make(*given)
+            del given  # nothing of a call outlives it
+
+    def _make(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        done: asyncio.Future[Any],
+        context: contextvars.Context,
+        work: Callable[[], Any],
+    ) -> None:
+        try:
+            tell = done.set_result, context.run(work)
+        except BaseException as error:
+            tell = done.set_exception, error
+        _BUSY.discard(self)
+        _IDLE.append(self)
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
+            loop.call_soon_threadsafe(_told, done, *tell)
+
+
+def _told(done: asyncio.Future[Any], tell: Callable[[Any], None], what: Any) -> None:
+    if not done.done():  # it was cancelled
+        tell(what)
+
+
+_IDLE: list[_Worker] = []
+_BUSY: set[_Worker] = set()
+
+
+def _after_fork() -> None:
+    """The child has none of the threads."""
+    _IDLE.clear()
+    _BUSY.clear()
+
+
+def _at_exit() -> None:
+    """Let calls that are under way end: what a function of the user's has begun is not cut off in its middle."""
+    while _BUSY:
+        threading.Event().wait(0.01)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

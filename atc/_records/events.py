@@ -452,3 +452,7 @@ class Emit(Protocol):
     def __call__(self, kind: Literal["answered"], data: Answered, /) -> None: ...
     @overload
     def __call__(self, kind: _Assembled, data: Mapping[str, object], /) -> None: ...
+
+
+def unheard(kind: str, data: Any, /) -> None:
+    """Report to nobody: the :class:`Emit` of a run that nobody listens to and that leaves no trace."""

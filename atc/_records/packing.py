@@ -18,6 +18,7 @@ SMALL = 50
 """Values in a value that is visited one by one."""
 SHOWN = 60
 """Bytes of a value that are written out where people and models read."""
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 _TAGS = re.compile(r"\$+bytes")
 _WHOLE_FLOAT = re.compile(r"\.0[,\]}]|\.0\Z|e\+")
 """The way in which every float without a fraction is written."""
@@ -31,7 +32,19 @@ def pack(value: Any) -> Any:
 
     What holds no bytes is returned as it is, not copied.
     """
-    return value if _is_same_packed(value) else _packed(value)
+    return value if is_plain(value) or _is_same_packed(value) else _packed(value)
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether a value is surely the same packed, at one look: a number, a text, or a few of them by name.
+
+    Most arguments are so, and many answers.
+    """
+    if type(value) is not dict:
+        return type(value) in _SCALARS
+    if len(value) > SMALL or (len(value) == 1 and _only_tag(value) is not None):
+        return False
+    return _SCALARS.issuperset(map(type, value.values()))
 
 
 def _packed(value: Any) -> Any:
@@ -55,7 +68,7 @@ def unpack(value: Any) -> Any:
     Raises:
         ValueError: a tag holds anything but the base64 text of bytes, as an encoder writes it.
     """
-    return value if _is_same_packed(value) else _unpacked(value)
+    return value if is_plain(value) or _is_same_packed(value) else _unpacked(value)
 
 
 def _unpacked(value: Any) -> Any:
@@ -75,6 +88,8 @@ def _unpacked(value: Any) -> Any:
 
 def holds_bytes(value: Any) -> bool:
     """Return whether there are bytes anywhere in a value."""
+    if is_plain(value):
+        return False
     if not isinstance(value, dict | list | tuple):
         return isinstance(value, bytes | bytearray)
     if not is_small(value) and json_text(value) is not None:

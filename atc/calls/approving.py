@@ -152,8 +152,8 @@ class Approving:
         policy = approval.policy
         if self.origins is None:
             return
-        strangers = self.strangers()
         reads = attempt.reads and (policy is None or policy.reads(attempt.granted.protocol))
+        strangers = frozenset() if reads else self.strangers()
         of_strangers = not reads and (bool(strangers) or self.author_saw_any())
         if not of_strangers and not (policy is not None and policy.needs_origins):
             return

@@ -21,6 +21,9 @@ from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage, Tool
 
 _VALUES = {"arguments", "original", "value"}
+_NESTED = ("notes", "repairs", "drift", "awaits")
+_LEFT_OUT = ("data_flow", "within", "outer_line")
+"""Fields that :class:`Call` leaves out where they say nothing."""
 CUT = "(cut)"
 KEPT_OF_REFUSED = 4_000
 """Characters of a refused call's arguments."""
@@ -244,7 +247,9 @@ class Attempt:
             within=self.request.within,
             outer_line=self.request.outer if self.request.within else 0,
         )
-        return call if self.origins_later is None else call.finding_origins(self.origins_later)
+        if self.origins_later is not None:
+            call.find_origins_by(self.origins_later)
+        return call
 
 
 def _masked(repair: ArgumentRepair, redactor: Redactor) -> ArgumentRepair:
@@ -260,9 +265,24 @@ def masked_flow(flow: DataFlow | None, redactor: Redactor) -> DataFlow | None:
 
 def as_json(call: Call) -> dict[str, Any]:
     """Return a call as JSON values: what :meth:`Call.model_dump` gives, which copies each value in it twice."""
-    made = call.model_dump(mode="json", exclude=_VALUES)
-    made |= {name: pack(getattr(call, name)) for name in _VALUES}
-    return {name: made[name] for name in Call.model_fields if name in made}
+    if not _is_simple(call):
+        made = call.model_dump(mode="json", exclude=_VALUES)
+        made |= {name: pack(getattr(call, name)) for name in _VALUES}
+        return {name: made[name] for name in Call.model_fields if name in made}
+    made = dict(call.__dict__)
+    made |= {name: pack(made[name]) for name in _VALUES}
+    made["effect"] = made["effect"].value
+    for name in _NESTED:
+        made[name] = list(made[name])
+    for name in _LEFT_OUT:
+        if not made[name]:
+            del made[name]
+    return made
+
+
+def _is_simple(call: Call) -> bool:
+    """Whether none of a call's fields is a record of its own, so that it is written down as it stands."""
+    return not (call.repairs or call.drift or call.body_error or call.awaits or call.data_flow)
 
 
 def cut_arguments(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from atc import wording
 from atc._host.redaction import Redactor
-from atc._records.events import Emit
+from atc._records.events import Emit, unheard
 from atc._records.origins import CallOrigins
 from atc._records.packing import pack
 from atc._records.records import Feed, Replacement, SameCall
@@ -216,7 +216,7 @@ class Broker:
     def strangers(self) -> frozenset[str]:
         """Return the tools whose text strangers write, of those that answered in the run, or in those before it."""
         entries = self.journal.entries
-        new = (*islice(entries.values(), self._counted, None), *self.earlier_calls)
+        new = (*islice(reversed(entries.values()), len(entries) - self._counted), *self.earlier_calls)
         self._counted = len(entries)
         self._called.update((entry.tool, entry.key.source) for entry in new)
         names = ((tool, self.name_now(tool, source) or tool) for tool, source in self._called)  # programs write either
@@ -503,7 +503,8 @@ class Broker:
             0 if attempt.again is None else attempt.again.number,
         )
         # only once the call is in the journal: a resume relies on that order
-        self.emit("call_started", attempt.started(pack(masked)))
+        if self.emit is not unheard:
+            self.emit("call_started", attempt.started(pack(masked)))
 
     async def _send(self, attempt: Attempt) -> None:
         """Hand the call to its tool and wait for the answer."""
@@ -652,5 +653,6 @@ class Broker:
         self._approving.let_ask(attempt)
         call = attempt.finish(attempt.reply, self.redactor)
         self.calls.append(call)
-        self.emit("call_ended", as_json(call))
+        if self.emit is not unheard:
+            self.emit("call_ended", as_json(call))
         return attempt

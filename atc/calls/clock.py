@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from typing import Any, Generic, TypeVar
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -106,22 +106,13 @@ class Clock:
             if self._waiting == 0:
                 self._changed()
 
-    @contextlib.asynccontextmanager
-    async def timeout(self, seconds: float) -> AsyncIterator[Deadline]:
-        """Bound a block as :func:`asyncio.timeout` does, in the time of this clock.
+    def timeout(self, seconds: float) -> Deadline:
+        """Bound an ``async with`` block as :func:`asyncio.timeout` does, in the time of this clock.
 
         Raises:
             TimeoutError: the block took longer; its :meth:`Deadline.expired` is true then.
         """
-        async with asyncio.timeout(None) as timer:
-            deadline = Deadline(timer, seconds)
-            self._deadlines.append(deadline)
-            if not self.stopped:
-                deadline.go_on()
-            try:
-                yield deadline
-            finally:
-                self._deadlines.remove(deadline)
+        return Deadline(self._deadlines, seconds, stopped=self.stopped)
 
     @contextlib.contextmanager
     def watched(self, watcher: Callable[[bool], None]) -> Iterator[None]:
@@ -143,10 +134,20 @@ class Clock:
 
 
 class Deadline:
-    """The time left of a :meth:`Clock.timeout`. Only its clock stops it and lets it go on."""
+    """The time left of a :meth:`Clock.timeout`, while its block goes on. Only its clock stops it and lets it go on."""
 
-    def __init__(self, timer: asyncio.Timeout, seconds: float) -> None:
-        self._timer, self._left = timer, seconds
+    def __init__(self, running: list[Deadline], seconds: float, *, stopped: bool) -> None:
+        self._running, self._left = running, seconds
+        self._timer = asyncio.timeout(None if stopped else seconds)
+
+    async def __aenter__(self) -> Deadline:
+        await self._timer.__aenter__()
+        self._running.append(self)
+        return self
+
+    async def __aexit__(self, *raised: Any) -> bool | None:
+        self._running.remove(self)
+        return await self._timer.__aexit__(*raised)
 
     def expired(self) -> bool:
         """Return whether the time is over."""

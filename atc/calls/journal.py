@@ -636,8 +636,8 @@ class Journal:
         entry.original, entry.repaired_for, entry.approved = original, repaired_for, approved
         entry.after_parked, entry.idempotency, entry.again = after_parked, idempotency, again
         has_effects = effect is not Effect.READ
-        record = begin_record(entry, self._boot if has_effects else "")
-        self._append(record, sync=has_effects)
+        if self._is_written:
+            self._append(begin_record(entry, self._boot if has_effects else ""), sync=has_effects)
         self._note(entry)
         self._own.add(number)
         self._reads.note(entry)
@@ -661,8 +661,9 @@ class Journal:
     def succeed(self, entry: CallEntry, value: Any, next_page: NextPage = None, unread: Unread | None = None) -> None:
         """Write down the answer of a call, the next page that its headers name, or why its answer cannot be had."""
         self._mark_sent(entry)
-        record = value_record(entry.number, value, next_page, unread)
-        self._append(record, sync=entry.effect is not Effect.READ)
+        if self._is_written:
+            record = value_record(entry.number, value, next_page, unread)
+            self._append(record, sync=entry.effect is not Effect.READ)
         self._done(entry, value, next_page, unread)
 
     def fail(self, entry: CallEntry, *, surely_not_done: bool, message: str) -> None:
@@ -700,6 +701,11 @@ class Journal:
         new._claimed, new._claims, new._met, new._taken_up = Counter(), set(self._claims), set(), set()
         return new
 
+    @property
+    def _is_written(self) -> bool:
+        """Whether records go to a file, or are refused because the run has ended; in memory nothing is made of them."""
+        return self._file is not None or self._closed
+
     def _append(self, record: dict[str, Any], *, sync: bool) -> None:
         if self._closed:
             raise JournalError("the run has ended: its journal is closed")
@@ -722,6 +728,8 @@ class Journal:
 
     def _same(self, entries: Mapping[CallKey, CallEntry], key: CallKey) -> CallEntry | None:
         """Return the same call among these."""
+        if not entries:
+            return None
         return next((entries[each] for each in self._tools.same(key) if each in entries), None)
 
     def _done(self, entry: CallEntry, value: Any, next_page: NextPage, unread: Unread | None) -> None:

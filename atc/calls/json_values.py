@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from atc._host.unicode_forms import normalized
-from atc._records.packing import TAG, is_small, may_hold_whole_float, pack, unpack
+from atc._records.packing import TAG, is_plain, is_small, may_hold_whole_float, pack, unpack
 from atc._records.strict_json import MAX_INTEGER_DIGITS, TooMany, bound_size, parse
 
 __all__ = ["TooMany", "holds_nothing", "is_empty", "json_value_and_text", "to_json_value"]
@@ -51,7 +51,7 @@ def _copied(value: Any) -> tuple[Any, str] | None:
 
     What equals its copy has no key that stands twice in the text, and none that is no text.
     """
-    if is_small(value):
+    if is_small(value) and not is_plain(value):
         return None
     try:
         text = _ENCODER.encode(value)
@@ -105,7 +105,7 @@ def canonical(value: Any) -> str:
     Raises:
         ValueError: NaN or infinity, or two keys of an object that differ only in their Unicode form.
     """
-    text = None if is_small(value) else _ready(value)
+    text = None if is_small(value) and not is_plain(value) else _ready(value)
     return _CANONICAL.encode(_normal(pack(value))) if text is None else text
 
 

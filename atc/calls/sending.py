@@ -230,6 +230,8 @@ class Sender:
                 trying = self._with_retries(attempt, mark)
                 if remote:
                     trying = self._counted(trying)
+                if getattr(attempt.granted.transport, "blocks", False):
+                    return await trying  # in a thread, where nothing has a hand on our task
                 return await _unless_cancelled(trying)
         except (ToolError, InputNeeded):
             raise

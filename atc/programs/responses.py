@@ -225,16 +225,23 @@ def stated_parts(calls: Sequence[Call], protocols: Mapping[str, Protocol]) -> li
         calls: of the program.
         protocols: the tools by name.
     """
+    reads = [
+        call
+        for call in calls
+        if call.succeeded and call.effect is Effect.READ and not call.page and call.tool in protocols
+    ]
+    parts = {call.index: part for call in reads if (part := _part(call, protocols[call.tool])) is not None}
+    listing = {part.call.tool for part in parts.values()}
     pages: dict[tuple[str, str], set[str]] = {}
     found: dict[tuple[tuple[str, str], int], Part] = {}
-    for call in calls:
-        if not call.succeeded or call.effect is not Effect.READ or call.page or call.tool not in protocols:
+    for call in reads:
+        if call.tool not in listing:
             continue
         asked = {name: value for name, value in call.arguments.items() if not is_positional(name)}
         key = call.tool, canonical(asked)
         pages.setdefault(key, set()).add(canonical(call.arguments))
-        if (part := _part(call, protocols[call.tool])) is not None:
-            found.setdefault((key, call.line), part)
+        if call.index in parts:
+            found.setdefault((key, call.line), parts[call.index])
     return [part for (key, _), part in found.items() if len(pages[key]) == 1]
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from atc._host.redaction import Redactor
-from atc._records.events import CallSettled, Emit, Event
+from atc._records.events import CallSettled, Emit, Event, unheard
 from atc._records.packing import as_text
 from atc._records.records import DoubtReason, SettledCall
 from atc.calls.attempt import Attempt
@@ -121,7 +121,7 @@ class Settling:
         self._broker = Broker(
             tools=Toolset(),
             journal=Journal(),  # of its own: a read of this kind answers no program
-            emit=_unheard,
+            emit=unheard,
             policy=self.agent._policy,
             approval=self.agent._approval.of_run(self.run_id),
             redactor=self._redactor,
@@ -269,10 +269,6 @@ def _chosen(journal: Journal, numbers: Sequence[int] | None) -> list[CallEntry]:
     if missing := [number for number in numbers if number not in doubtful]:
         raise UsageError(f"call {missing[0]} is not in doubt")
     return [doubtful[number] for number in dict.fromkeys(numbers)]
-
-
-def _unheard(*_: Any) -> None:
-    """Tell nobody of the events of a settling read: they are none of the run."""
 
 
 def tables_of(agent: Agent) -> Any:

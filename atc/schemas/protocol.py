@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from atc._host.by_identity import kept_by_identity
 from atc._records.packing import TAG
 from atc._records.records import Effect
 from atc.schemas.names import argument_names, tool_name
@@ -308,8 +309,13 @@ def parameters_of(protocol: Protocol) -> list[Parameter]:
 
 def original_arguments(protocol: Protocol, arguments: dict[str, Any]) -> dict[str, Any]:
     """Arguments under the names that the tool knows. Unknown ones keep theirs, for the schema to judge."""
-    names = {parameter.name: parameter.original for parameter in parameters_of(protocol)}
+    names = _original_names(protocol)
     return {names.get(name, name): value for name, value in arguments.items()}
+
+
+@kept_by_identity(2048)
+def _original_names(protocol: Protocol) -> dict[str, str]:
+    return {parameter.name: parameter.original for parameter in parameters_of(protocol)}
 
 
 _NO_VALUE = {"not": {"title": "bytes"}}

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import jsonschema_rs
 
+from atc._host.by_identity import kept_by_identity
 from atc._records.packing import holds_bytes, pack, unpack
 from atc.errors import ToolImportError
 from atc.schemas.cost import MAX_STEPS, Cost, Size, cost_of, steps
@@ -394,8 +395,9 @@ def _shorten(message: str) -> str:
     return message if len(message) <= 300 else message[:300] + " …"
 
 
+@kept_by_identity(2048)
 def schema_key(schema: JsonSchema) -> str:
-    """A schema as JSON text, by which its validators are kept."""
+    """A schema as JSON text, by which its validators are kept. Nobody changes a schema that was asked about."""
     return json.dumps(schema, sort_keys=True, default=str)
 
 

@@ -8,6 +8,7 @@ leaves as JSON values and bytes (:mod:`atc.tools.to_json`).
 from __future__ import annotations
 
 import abc
+import asyncio
 import functools
 import inspect
 import json
@@ -17,7 +18,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
 
-import anyio.to_thread
 import typing_extensions
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
@@ -36,6 +36,7 @@ from pydantic_core.core_schema import (
     TypedDictField,
 )
 
+from atc._host.blocking import in_thread
 from atc._records.packing import holds_bytes
 from atc.errors import ToolError, ToolImportError, UsageError
 from atc.result import Effect
@@ -414,6 +415,9 @@ def _no_schema(where: str, what: str, error: Exception) -> ToolImportError:
 class InProcessTransport(AnnouncingTransport):
     """Calls code of the user's in this process: JSON values in, what it returns out as JSON values and bytes."""
 
+    blocks = False
+    """Whether every call blocks: then all of it that is the user's runs in a worker thread."""
+
     @abc.abstractmethod
     def bound(self, arguments: dict[str, Any]) -> tuple[Callable[[], Any], bool]:
         """The call with its arguments, and whether it blocks: then it runs in a worker thread.
@@ -433,16 +437,15 @@ class InProcessTransport(AnnouncingTransport):
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
         call, blocks = self.bound(arguments)
         if blocks:
-            anyio.to_thread.current_default_thread_limiter()  # the first of a process loads modules
             sending()
             # The thread is abandoned on cancellation: a run's deadline must not wait for a function that hangs.
-            answer = await anyio.to_thread.run_sync(self._made, call, abandon_on_cancel=True)
+            answer = await in_thread(functools.partial(self._made, call))
         else:
             sending()
             answer = self._made(call)
         if inspect.isawaitable(answer):
             try:
-                answer = to_answer(await answer)
+                answer = to_answer(await (asyncio.ensure_future(answer) if blocks else answer))
             except (Exception, SystemExit) as error:  # whatever a user's function raises, the run goes on
                 failure = self.failed(error)
                 raise failure from (error.__cause__ if failure is error else error)
@@ -467,9 +470,13 @@ class _FunctionTransport(InProcessTransport):
     function: Callable[..., Any]
     model: type[BaseModel]
 
+    @property
+    def blocks(self) -> bool:  # type: ignore[override]
+        return not inspect.iscoroutinefunction(self.function)
+
     def bound(self, arguments: dict[str, Any]) -> tuple[Callable[[], Any], bool]:
         call = functools.partial(self.function, **self._keywords(arguments))
-        return call, not inspect.iscoroutinefunction(self.function)
+        return call, self.blocks
 
     def failed(self, error: BaseException) -> ToolError:
         return error if isinstance(error, ToolError) else failure_of(error, self.function)

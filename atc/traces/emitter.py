@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from atc._host.redaction import Redactor
-from atc._records.events import Emit, Event, EventKind
-from atc.traces.stores.base import TraceWriter
+from atc._records.events import Emit, Event, EventKind, unheard
+from atc.traces.stores.base import NoTrace, TraceWriter
 
 Listener = Callable[[Event], None]
 T = TypeVar("T")
@@ -24,6 +24,8 @@ def emitter(trace: TraceWriter, redactor: Redactor, *listeners: Listener | None)
         listeners: are told of every event, in this order and in the task in which it happens; ``None`` is nobody.
     """
     told = [each for each in listeners if each is not None]
+    if not told and isinstance(trace, NoTrace):
+        return unheard
 
     def emit(kind: EventKind, data: Mapping[str, Any]) -> None:
         event = Event(kind, dict(data))

@@ -148,6 +148,8 @@ def repair_arguments(
     """
     try:
         gate = gate_of(schema)
+        if _is_right(gate, arguments):
+            return Repaired(arguments)
         repair = Repair(
             gate, lossless=effect is not Effect.READ, key_aliases=key_aliases or {}, rules=rules, masked=masked
         )
@@ -163,6 +165,14 @@ def repair_arguments(
         return Repaired(arguments, problems=(Problem((), "they are too deeply nested: give less at once", ""),))
     except (ValueError, TypeError) as error:  # the schema is none, or a key is no text
         return Repaired(arguments, problems=(Problem((), f"they cannot be checked: {str(error)[:MAX_SHOWN]}", ""),))
+
+
+def _is_right(gate: Gate, arguments: dict[str, Any]) -> bool:
+    """Whether the gate accepts arguments in which nothing may have to be written otherwise, as most calls' are."""
+    if gate.may_have_dates or holds_whole_float(arguments):
+        return False
+    known = gate.root.is_open or arguments.keys() <= gate.root.members.keys()
+    return known and gate.accepts(gate.root, arguments)
 
 
 def _nearest(
