@@ -157,18 +157,18 @@ class FoundDocument:
     Attributes:
         url: where it was found.
         named_by: the page that names it; empty where it stands in a usual place.
-        kind: ``document``, one that the service publishes; ``listing``, made of the paths that ``url`` lists.
         others: the paths of further documents that the same page names.
         elsewhere: hosts that pages and redirects named, and that were not asked.
         requests: how many were made.
+        is_listing: it is none that the service publishes, but made of the paths that ``url`` lists.
     """
 
     url: str
     named_by: str = ""
-    kind: Literal["document", "listing"] = "document"
     others: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     requests: int = 0
+    is_listing: bool = False
 
 
 class AddressedTransport(abc.ABC):

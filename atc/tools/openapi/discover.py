@@ -19,7 +19,7 @@ from atc.errors import ToolImportError
 from atc.schemas.names import function_name
 from atc.schemas.telltales import telltale
 from atc.tools.openapi.fetch import Page, Site, public_url
-from atc.tools.openapi.listings import document_of, item_path, links_of, operation_of
+from atc.tools.openapi.listings import MAX_LISTED, document_of, item_path, links_of, operation_of
 from atc.tools.parse import parse_document
 from atc.tools.tool import FoundDocument
 
@@ -70,7 +70,7 @@ _INLINE = re.compile(r"""["']?\b(?:swaggerDoc|spec)["']?\s{0,4}[:=]\s{0,4}(?=\{)
 _LIKELY = re.compile(r"openapi|swagger|api-?docs?|schema|spec|\.json|\.ya?ml", re.IGNORECASE)
 _RELATIONS = {"service-desc", "api-catalog", "describedby"}
 _PAGE_CHARS = 300_000
-_MAX_NAMED = 8
+_MAX_NAMED, _MAX_ROOTS = 8, 3
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class _Lead:
     base: str = ""
 
 
-Found = tuple[dict[str, Any], FoundDocument]
-"""A document's content, and how it was found."""
+Found = tuple[dict[str, Any], str, FoundDocument]
+"""A document's content, the URL that it was read from, and how it was found."""
 
 
 def discover(site: Site, first: Page | None, parse: Parse) -> Found:
@@ -152,9 +152,11 @@ class _Search:
     def _found(self, root: dict[str, Any], url: str, lead: _Lead, leads: deque[_Lead]) -> Found:
         others = [each.url for each in leads if each.named_by == lead.named_by and _LIKELY.search(each.url)]
         paths = tuple(urlsplit(other).path for other in dict.fromkeys(others) if other != url)
-        return root, FoundDocument(
-            url, lead.named_by, "document", paths, tuple(self.site.elsewhere), len(self.site.asked)
-        )
+        return root, url, self._how(url, lead.named_by, paths)
+
+    def _how(self, url: str, named_by: str, others: tuple[str, ...], *, listing: bool = False) -> FoundDocument:
+        elsewhere, requests = tuple(self.site.elsewhere), len(self.site.asked)
+        return FoundDocument(public_url(url), public_url(named_by), others, elsewhere, requests, listing)
 
     def _inline(self, page: Page) -> dict[str, Any] | None:
         """A document that stands in a script as a literal (NestJS): read as JSON, never run."""
@@ -178,7 +180,7 @@ class _Search:
             named += [(url, base) for url in _named_in(page)]
         elif (value := _json(page)) is not None:
             named += [(url, base) for url in _named_by_json(value)]
-            if links_of(value):
+            if len(self.roots) < _MAX_ROOTS and links_of(value):
                 self.roots[page.url] = value
         made = {}
         for url, against in named[:_MAX_NAMED]:
@@ -201,7 +203,9 @@ class _Search:
                 listed.setdefault(item, ())
             for link in links_of(value) if isinstance(value, dict) or here not in listed else ():
                 operation = operation_of(link, place)
-                if operation is not None and operation[0] != here and operation[0] not in listed:
+                if operation is None or operation[0] == here or len(listed) >= MAX_LISTED:
+                    continue
+                if operation[0] not in listed:
                     listed[operation[0]] = operation[1]
                     new.append(operation[0])
             for path in [path for path in new if "{" not in path and not _tells_effect(path)][:to_ask]:
@@ -214,8 +218,7 @@ class _Search:
         first = next(iter(self.roots))
         own = urlsplit(public_url(first))
         root = document_of(own.hostname or "", f"{own.scheme}://{own.netloc}", listed)
-        elsewhere, requests = tuple(self.site.elsewhere), len(self.site.asked)
-        return root, FoundDocument(first, "", "listing", (), elsewhere, requests)
+        return root, first, self._how(first, "", (), listing=True)
 
 
 def _tells_effect(path: str) -> str:

@@ -216,6 +216,7 @@ class Site:
                 raise too_large(where, self.max_bytes)
             if time.monotonic() > until:
                 raise ToolImportError(f"{where} takes too long to answer: give the document's own URL, or its file")
+        is_text = is_text or body[:100].lstrip()[:1] == b"<"
         return Page(url, bytes(body[:MAX_PAGE_BYTES] if is_text else body), is_text, tuple(_links(response)))
 
 

@@ -7,7 +7,7 @@ stranger's words that nothing here needs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -47,12 +47,16 @@ def links_of(value: Any) -> list[str]:
             return _unique(_walked(inside))
         links = [item for key, item in value.items() if key not in _NO_RESOURCE and _is_link(item)]
         return _unique(links) if 2 * len(links) > len(value) else []
-    if isinstance(value, list) and value and all(_is_link(item) or _target(item) for item in value[:MAX_LISTED]):
+    if (
+        isinstance(value, list)
+        and value
+        and all(_is_link(item) or _target(item) is not None for item in value[:MAX_LISTED])
+    ):
         return _unique(_walked(value))
     return []
 
 
-def _unique(links: Any) -> list[str]:
+def _unique(links: Iterable[str]) -> list[str]:
     made: dict[str, None] = {}
     for link in links:
         made[link] = None
@@ -68,8 +72,8 @@ def _walked(node: Any, depth: int = 0) -> Iterator[str]:
     if _is_link(node):
         yield node
     elif isinstance(node, Mapping):
-        if link := _target(node):
-            yield link
+        if (link := _target(node)) is not None:
+            yield from [link] if link else []
             return
         for key, item in list(node.items())[:MAX_LISTED]:
             if _is_link(key):
@@ -81,15 +85,16 @@ def _walked(node: Any, depth: int = 0) -> Iterator[str]:
             yield from _walked(item, depth + 1)
 
 
-def _target(node: Any) -> str:
-    """The link of an entry that says more than the link, where it may be asked for with GET."""
-    if not isinstance(node, Mapping):
-        return ""
+def _target(node: Any) -> str | None:
+    """The link of an entry that says more than the link: empty where it is not asked for with GET, ``None`` for no
+    entry.
+    """
+    link = next((node[key] for key in _TARGETS if _is_link(node.get(key))), None) if isinstance(node, Mapping) else None
+    if link is None:
+        return None
     methods = next((node[key] for key in ("method", "methods", "verb", "http_method") if key in node), "GET")
     named = methods if isinstance(methods, list) else re.split(r"[,|\s]{1,4}", str(methods)[:100])
-    if "GET" not in [str(each).upper() for each in named[:20]]:
-        return ""
-    return next((node[key] for key in _TARGETS if _is_link(node.get(key))), "")
+    return link if "GET" in [str(each).upper() for each in named[:20]] else ""
 
 
 def _is_link(value: Any) -> bool:

@@ -48,7 +48,7 @@ class Document:
     @property
     def has_paths_alone(self) -> bool:
         """Whether it was made of paths that the service lists, and says nothing of arguments."""
-        return self.found is not None and self.found.kind == "listing"
+        return self.found is not None and self.found.is_listing
 
     @property
     def is_swagger2(self) -> bool:
@@ -95,8 +95,8 @@ def _from_url(url: str, timeout_s: float, max_bytes: int) -> Document:
             first = None
         if first is not None and ((root := parse(first.body, first.url)) or _DOCUMENT.search(first.body[:5_000])):
             return Document(root, public_url(url), url) if root else _parsed(first.body, url, max_bytes)
-        root, found = discover(site, first, parse)
-        return Document(root, public_url(found.url), found.url, found)
+        root, place, found = discover(site, first, parse)
+        return Document(root, public_url(place), place, found)
 
 
 def _parsed(body: bytes, place: str, max_bytes: int) -> Document:
