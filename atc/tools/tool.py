@@ -337,8 +337,8 @@ class Toolset(Mapping[str, Tool]):
     """An immutable set of tools, by name, in the order they were given.
 
     Build one with :meth:`from_functions`, :meth:`from_openapi`, :meth:`from_har`, :meth:`from_mcp` or
-    :meth:`from_protocols`, or out of other frameworks with :meth:`from_langchain`, :meth:`from_pydantic_ai` or :meth:`from_smolagents`; join two with
-    ``+``; narrow one with :meth:`select` (patterns) or :meth:`only` (names).
+    :meth:`from_protocols`, or out of other frameworks with :meth:`from_langchain`, :meth:`from_pydantic_ai` or
+    :meth:`from_smolagents`; join two with ``+``; narrow one with :meth:`select` (patterns) or :meth:`only` (names).
 
     Tools of several sources that have one name are all called after their source, whatever the order: ``list_items`` of
     the services "Shop" and "Library" become ``shop_list_items`` and ``library_list_items``. The source is called by its
