@@ -351,9 +351,9 @@ def _marked_name(protocol: Protocol) -> str:
 class Toolset(Mapping[str, Tool]):
     """An immutable set of tools, by name, in the order they were given.
 
-    Build one with :meth:`from_functions`, :meth:`from_openapi`, :meth:`from_mcp` or :meth:`from_protocols`, or out of
-    other frameworks with :meth:`from_langchain`, :meth:`from_pydantic_ai` or :meth:`from_smolagents`; join two with
-    ``+``; narrow one with :meth:`select` (patterns) or :meth:`only` (names).
+    Build one with :meth:`from_functions`, :meth:`from_openapi`, :meth:`from_har`, :meth:`from_mcp` or
+    :meth:`from_protocols`, or out of other frameworks with :meth:`from_langchain`, :meth:`from_pydantic_ai` or
+    :meth:`from_smolagents`; join two with ``+``; narrow one with :meth:`select` (patterns) or :meth:`only` (names).
 
     Tools of several sources that have one name are all called after their source, whatever the order: ``list_items`` of
     the services "Shop" and "Library" become ``shop_list_items`` and ``library_list_items``. The source is called by its
@@ -571,6 +571,11 @@ class Toolset(Mapping[str, Tool]):
         return _imported("openapi")(source, **options)
 
     @classmethod
+    def from_har(cls, path: str | Path, **options: Any) -> Toolset:
+        """Tools from a recording of a browser: see :func:`atc.tools.har.from_har` for the options."""
+        return _imported("har")(path, **options)
+
+    @classmethod
     def from_mcp(cls, source: str | Path | Sequence[str] | Mapping[str, Any], **options: Any) -> Toolset:
         """Tools from MCP servers: see :func:`atc.tools.mcp.import_mcp` for the forms and the options."""
         return _imported("mcp")(source, **options)
@@ -599,6 +604,7 @@ class Toolset(Mapping[str, Tool]):
 IMPORTERS: Mapping[str, str] = {
     "documented": "atc.tools.documents:documented",
     "functions": "atc.tools.functions:import_functions",
+    "har": "atc.tools.har:from_har",
     "kept": "atc.tools.kept_tools:import_kept",
     "langchain": "atc.tools.adapters:import_langchain",
     "mcp": "atc.tools.mcp:import_mcp",
