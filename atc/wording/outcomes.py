@@ -159,7 +159,7 @@ _RECORDED: Mapping[MissingReason, tuple[str, str]] = {
     "declined": ("is not used: you said no to it", "--openapi session=keep takes it after all"),
     "expired": ("is over by its own date", _RECORD_AGAIN),
     "refused": ("was refused with status 401: it is over, or this call needs another one", _RECORD_AGAIN),
-    "changes": ("had another one in each request, and none can be sent again", "give one that stays"),
+    "ended": ("was ended in the recording itself", "record without logging out"),
     "open": (
         "would go by plain http to another machine, where others can read it",
         "allow that (--openapi allow_http_credentials)",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from atc.tools.har.document import Recorded
-from atc.tools.har.session import Session
+from atc.tools.har.session import SessionChoice
 from atc.tools.tool import Toolset
 
 
@@ -26,7 +26,7 @@ def read_har(path: str | Path, *, hosts: Sequence[str] | None = None) -> list[Re
 
 
 def from_har(
-    path: str | Path, *, hosts: Sequence[str] | None = None, session: Session = "ask", **options: Any
+    path: str | Path, *, hosts: Sequence[str] | None = None, session: SessionChoice = "ask", **options: Any
 ) -> Toolset:
     """Make tools of the calls that a recording of a browser holds. Nothing is sent.
 

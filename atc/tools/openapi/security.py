@@ -30,6 +30,7 @@ import re
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from typing import Protocol as Interface
@@ -357,8 +358,8 @@ class Credentials:
                     self._principals[name] = given.partition(":")[0]
                     self.learn(given.partition(":")[2])
         self._session = session
-        if session is not None:
-            self.learn(*session.values.values())
+        self._recorded_values = {} if session is None else _sendable(schemes, session)
+        self.learn(*(part for value in self._recorded_values.values() for part in _parts_of(value)))
         self._check_headers()
         _LOG_FILTER.watch(self)
 
@@ -378,9 +379,9 @@ class Credentials:
 
     def _recorded(self, scheme: str, operation: Operation) -> str:
         """The recorded credential for a scheme, where the user has given none; empty without one."""
-        if self._session is None or self.has(scheme) or scheme not in self.schemes:
+        if self._session is None or self.has(scheme) or self._session.why_not(scheme, operation.server):
             return ""
-        return self._session.value(scheme, operation.server)
+        return self._recorded_values.get(scheme, "")
 
     def _names(self, operation: Operation) -> tuple[str, ...]:
         """The schemes to use: the first alternative that can be met as a whole; else none.
@@ -532,6 +533,32 @@ def _live(scheme: Scheme, given: Mapping[str, str], credentials: Credentials) ->
     if scheme.kind == "sigv4":
         return aws.AwsSigner(scheme.name, given, scheme.service, credentials.learn)
     return TokenSource(scheme.name, given, scheme.token_url, credentials.learn, credentials.redacted)
+
+
+def _sendable(schemes: Mapping[str, Scheme], session: Session) -> dict[str, str]:
+    """The credentials of a recorded login as they are sent. A recording is a stranger's text: what could end a header,
+    or begin another cookie, is none."""
+    found = {}
+    for name, value in session.values.items():
+        scheme = schemes.get(name)
+        if scheme is None or scheme.kind != "static":
+            continue
+        bare = value.lower().startswith(scheme.prefix.lower())
+        whole = value if bare else scheme.prefix + value
+        if scheme.location == "query" or (
+            is_header_value(whole) and not (scheme.location == "cookie" and ";" in whole)
+        ):
+            found[name] = whole
+    return found
+
+
+def _parts_of(value: str) -> list[str]:
+    """What is secret of a credential as it is sent: all of it, and the password of HTTP basic."""
+    found = [value]
+    if value.lower().startswith("basic "):
+        with suppress(ValueError):
+            found.append(base64.b64decode(value[6:]).decode().partition(":")[2])
+    return [each for each in found if each]
 
 
 def _header_value(scheme: Scheme, given: str) -> str:

@@ -47,13 +47,24 @@ class Session:
     lacking: Mapping[str, MissingReason] = field(default_factory=dict)
     _refused: set[str] = field(default_factory=set, repr=False)
 
-    def value(self, scheme: str, server: str | None) -> str:
-        """The credential of a scheme for a call to a server; empty where there is none for it."""
-        return "" if self._why_not(scheme, server) else self.values.get(scheme, "")
+    @property
+    def is_over(self) -> bool:
+        """Whether every credential of it has ended."""
+        return all(time.time() >= self.ends_at.get(scheme, float("inf")) for scheme in self.values)
 
     def why_missing(self, scheme: str, server: str | None) -> MissingReason:
         """Why a scheme has no credential, or a call with it will likely be refused; empty where neither is so."""
-        return self._why_not(scheme, server) or ("refused" if scheme in self._refused else "")
+        return self.why_not(scheme, server) or ("refused" if scheme in self._refused else "")
+
+    def why_not(self, scheme: str, server: str | None) -> MissingReason:
+        """Why no credential of a scheme goes with a call to a server; empty where one does, or none was recorded."""
+        if scheme in self.lacking:
+            return self.lacking[scheme]
+        if scheme not in self.values:
+            return ""
+        if not server or origin_of(server) != origin_of(self.about.origin):
+            return "elsewhere"
+        return "expired" if time.time() >= self.ends_at.get(scheme, float("inf")) else ""
 
     def going_with(self, schemes: Iterable[str]) -> RecordedSession | None:
         """What may be said of it where these schemes go with a call; ``None`` where none is of it."""
@@ -67,12 +78,3 @@ class Session:
             self._refused |= ours
         elif 200 <= status < 300:
             self._refused -= ours
-
-    def _why_not(self, scheme: str, server: str | None) -> MissingReason:
-        if scheme in self.lacking:
-            return self.lacking[scheme]
-        if scheme not in self.values:
-            return ""
-        if not server or origin_of(server) != origin_of(self.about.origin):
-            return "elsewhere"
-        return "expired" if time.time() >= self.ends_at.get(scheme, float("inf")) else ""
