@@ -17,13 +17,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from atc._host.files import make_private, others_can_read, read_own, write_whole
 from atc._records.records import MissingReason, RecordedSession
+from atc.errors import UsageError
 from atc.tools.har.document import Recorded, RecordedSecret
 from atc.tools.openapi.servers import is_open_to_others
 from atc.tools.openapi.session import Session
@@ -79,6 +80,9 @@ def session_of(
         allow_writes: it may go with writes that nobody is asked about.
         allow_http: it may go by plain http to another machine.
         answers: where a yes or no is kept; by default the user's own.
+
+    Raises:
+        UsageError: the choice is none.
     """
     if not recorded.secrets:
         return None
@@ -110,20 +114,20 @@ def warn_of_readers(path: Path) -> None:
 
 
 def _answer(offer: SessionOffer, values: Mapping[str, str], choice: SessionChoice, answers: Answers) -> MissingReason:
-    """Return why a login is not used; empty where it is."""
-    word: str = choice if isinstance(choice, str) else ""
-    if not word or word == "ask":
-        kept = answers.read(offer, values)
-        if kept is None and callable(choice):
-            kept = choice(offer)
-            if kept != "memory":
-                answers.write(offer, values, kept)
-        return "untaken" if kept is None else "declined" if kept == "none" else ""
-    if word == "keep":
-        answers.write(offer, values, "keep")
-    elif word == "none":
+    """Return why a login is not used; empty where it is.
+
+    Raises:
+        UsageError: the choice is none.
+    """
+    kept = answers.read(offer, values) if choice == "ask" or callable(choice) else None
+    word: str = kept or (choice(offer) if callable(choice) else choice)
+    if word not in ("ask", *get_args(SessionWord)):
+        raise UsageError(f"session takes 'ask', 'keep', 'memory', 'none' or a function that says one, not {word!r}")
+    if choice == "none":
         answers.forget(offer)
-    return "declined" if word == "none" else ""
+    elif kept is None and word in ("keep", "none"):
+        answers.write(offer, values, word)
+    return "untaken" if word == "ask" else "declined" if word == "none" else ""
 
 
 class _Kept(BaseModel):
@@ -164,16 +168,11 @@ class Answers:
         ours = (kept.recording, kept.origin) == (_place(offer.path), offer.about.origin)
         return kept.answer if ours and kept.digest == _digest(kept.salt, values) else None
 
-    def write(self, offer: SessionOffer, values: Mapping[str, str], answer: Literal["keep", "none"]) -> None:
+    def write(self, offer: SessionOffer, values: Mapping[str, str], answer: str) -> None:
         """Keep an answer, in place of an earlier one. Where the disk takes none, a line says so."""
         salt = secrets.token_hex(16)
-        kept = _Kept(
-            recording=_place(offer.path),
-            origin=offer.about.origin,
-            salt=salt,
-            digest=_digest(salt, values),
-            answer=answer,
-        )
+        said = {"answer": answer, "recording": _place(offer.path), "origin": offer.about.origin}
+        kept = _Kept.model_validate({**said, "salt": salt, "digest": _digest(salt, values)})
         try:
             make_private(self._folder)
             write_whole(self._path(offer), kept.model_dump_json())
