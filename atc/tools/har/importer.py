@@ -15,7 +15,7 @@ from atc.schemas.protocol import Provenance
 from atc.tools.har.document import Recorded, recorded
 from atc.tools.har.entries import MAX_BYTES, Entry, read_entries
 from atc.tools.har.hosts import Origin, kept_hosts, origin_of, shown_hosts
-from atc.tools.har.session import Session, auth_of
+from atc.tools.har.session import SessionChoice, session_of
 from atc.tools.openapi import read_openapi
 from atc.tools.tool import Tool, Toolset
 
@@ -62,7 +62,7 @@ def read_har(path: str | Path, *, hosts: Sequence[str] | None = None, max_bytes:
 
 
 def from_har(
-    path: str | Path, *, hosts: Sequence[str] | None = None, session: Session = "ask", **options: Any
+    path: str | Path, *, hosts: Sequence[str] | None = None, session: SessionChoice = "ask", **options: Any
 ) -> Toolset:
     """Make tools of the calls that a recording of a browser holds. Nothing is sent.
 
@@ -90,10 +90,11 @@ def from_har(
     tools: list[Tool] = []
     skipped: list[tuple[str, str]] = []
     strict = options.pop("strict", True)
+    allow_http = bool(options.get("allow_http_credentials"))
     for each in found:
-        own = {name: value for name, value in given.items() if name in each.secrets}
-        auth = {**auth_of(each, session, path=Path(path)), **own}
-        result = read_openapi(each.document, auth=auth, strict=strict and len(found) == 1, **options)
+        auth = {name: value for name, value in given.items() if name in each.secrets}
+        login = session_of(each, session, path=Path(path), allow_http=allow_http)
+        result = read_openapi(each.document, auth=auth, session=login, strict=strict and len(found) == 1, **options)
         tools += (_inferred(tool, path) for tool in result.toolset.values())
         skipped += result.skipped
     for label, reason in skipped:
