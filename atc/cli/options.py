@@ -533,5 +533,5 @@ def effect_text(protocol: Protocol) -> str:
 def notes_on(tools: Toolset) -> list[str]:
     """Say what the documents of tools ask for and is not set, and which of them name another address than their own."""
     missing = tools.missing_credentials()
-    notes = [wording.no_credential(each.scheme, each.variable, each.tools) for each in missing]
+    notes = [wording.no_credential(each) for each in missing]
     return notes + [wording.other_address(each.named, each.found) for each in tools.other_addresses()]

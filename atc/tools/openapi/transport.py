@@ -16,6 +16,7 @@ import httpx
 
 from atc import wording
 from atc._host.trace_context import carried
+from atc._records.records import RecordedSession
 from atc.errors import Outcome, ToolError
 from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.keys import KeyedTransport, KeyPlace
@@ -144,17 +145,22 @@ class OperationTransport(
     @property
     def missing(self) -> MissingCredential | None:
         """The credential that the operation asks for, and that is not there."""
-        return self.service.credentials.lacking(self.operation.security)
+        return self.service.credentials.lacking(self.operation)
 
     @property
     def account(self) -> tuple[str, ...]:
         """The credentials that go with the operation, by name, and whom they stand for."""
-        return self.service.credentials.account(self.operation.security)
+        return self.service.credentials.account(self.operation)
+
+    @property
+    def session(self) -> RecordedSession | None:
+        """The recorded login that goes with the operation."""
+        return self.service.credentials.session(self.operation)
 
     @property
     def sends_credential(self) -> bool:
         """Whether the operation asks for a credential that is there, or the user's own headers go with it."""
-        return self.service.credentials.sent(self.operation.security)
+        return self.service.credentials.sent(self.operation)
 
     @property
     def other_address(self) -> OtherAddress | None:
@@ -218,7 +224,7 @@ class OperationTransport(
         query, cookies = list(request.query), list(request.cookies)
         for name, value in credentials.headers.items():
             _set(headers, name, value)
-        for scheme, value in credentials.chosen(self.operation.security):
+        for scheme, value in credentials.chosen(self.operation):
             if scheme.location == "query":
                 query.append((quote(scheme.wire, safe=""), quote(value, safe="")))
             elif scheme.location == "cookie":
@@ -243,7 +249,7 @@ class OperationTransport(
 
     async def _exchange(self, client: httpx.AsyncClient, request: httpx.Request, sending: Sending) -> Answered:
         operation, credentials = self.operation, self.service.credentials
-        live = credentials.live(operation.security)
+        live = credentials.live(operation)
         redirects, renewed = 0, False
         while redirects <= MAX_REDIRECTS:
             for credential in live:
@@ -251,6 +257,7 @@ class OperationTransport(
             sending()
             response = await client.send(request, stream=True)
             try:
+                credentials.note(operation, response.status_code)
                 if response.has_redirect_location:
                     request = self._redirected(client, request, response)
                     redirects += 1
@@ -312,7 +319,7 @@ class OperationTransport(
     ) -> httpx.Request:
         dropped = {"host", "content-length", "transfer-encoding"} | (set() if same_method else {"content-type"})
         headers = [(name, value) for name, value in request.headers.raw if name.decode().lower() not in dropped]
-        for scheme, value in self.service.credentials.chosen(self.operation.security):
+        for scheme, value in self.service.credentials.chosen(self.operation):
             if scheme.location == "query" and scheme.wire not in target.params:
                 target = target.copy_add_param(scheme.wire, value)
         content = request.content if same_method else None
