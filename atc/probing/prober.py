@@ -18,7 +18,7 @@ from atc.models.budget import BudgetedModel
 from atc.models.resolve import resolve_model
 from atc.probing.call_policy import Budget, Meter, Runner, metered
 from atc.probing.candidates import ValuePool
-from atc.probing.document import Store
+from atc.probing.document import FROM_RECORDING, Store, take_recorded
 from atc.probing.drift import Drift, look_again
 from atc.probing.explore import Asker, Explorer
 from atc.probing.record import Record
@@ -97,6 +97,10 @@ class Prober:
         """:meth:`probe` for asynchronous code. Stopped in the middle, it keeps what is known in ``folder``."""
         store = Store(self.folder)
         records, spent = store.load(self.tools), ModelBudget(None, None, None)
+        take_recorded(self.tools, records)
+        if all(record.state == "documented" for record in records.values()):  # nothing has to be called
+            store.keep(self.tools, records)
+            return report_of(self.tools, records, Meter(self.budget), spent)
         async with self._runner(records) as (runner, meter):
             asker = Asker(BudgetedModel(self._model(), spent), self.settings) if self.tries else None
             explorer = Explorer(runner, records, ValuePool(), asker, meter, self.tries, self.rounds == 1, store.save)
@@ -106,10 +110,7 @@ class Prober:
             except BaseExceptionGroup as group:
                 raise _first(group) from None  # by itself: a group would hide what is wrong
             finally:  # also what tools learnt while others were probed, and while they were under way
-                for record in records.values():
-                    store.save(record)
-                    if record.state == "documented":
-                        store.document(self.tools[record.name].protocol, record)
+                store.keep(self.tools, records)
         return report_of(self.tools, records, meter, spent)
 
     def check(self) -> list[Drift]:
@@ -127,10 +128,13 @@ class Prober:
     async def acheck(self) -> list[Drift]:
         """:meth:`check` for asynchronous code."""
         store = Store(self.folder, must_exist=True)
-        records = {name: record for name, record in store.load_all().items() if record.state == "documented"}
+        known = [record for record in store.load_all().values() if record.state == "documented"]
+        records = {record.name: record for record in known if record.reason != FROM_RECORDING}
         if not records:
             raise UsageError(
-                f"{self.folder} holds no record of a documented tool: probe it first, with -o {self.folder}"
+                f"{self.folder} documents tools from a recording alone, which were never called: record anew"
+                if known
+                else f"{self.folder} holds no record of a documented tool: probe it first, with -o {self.folder}"
             )
         made = []
         async with self._runner(records) as (runner, meter):
