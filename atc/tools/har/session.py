@@ -23,6 +23,7 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from atc._host.files import make_private, others_can_read, read_own, write_whole
+from atc._records.choices import SessionWord
 from atc._records.records import MissingReason, RecordedSession
 from atc.errors import UsageError
 from atc.tools.har.document import Recorded, RecordedSecret
@@ -53,9 +54,6 @@ class SessionOffer:
     ends_at: float | None = None
 
 
-SessionWord = Literal["keep", "memory", "none"]
-"""``keep``: it is used, and so does the next command without a question. ``memory``: it is used now. ``none``: it is
-not used, and a yes that was kept is forgotten."""
 AskSession = Callable[[SessionOffer], SessionWord]
 SessionChoice = Literal["ask"] | SessionWord | AskSession
 """What is done with the login of a recording. ``ask``: as was answered before; where nobody was asked, nothing is used.
