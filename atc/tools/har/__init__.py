@@ -6,7 +6,8 @@ answers share and that are words of interfaces enter a document. Its credentials
 
 from __future__ import annotations
 
-from atc.tools.har.document import Recorded, RecordedSecret
+from atc.tools.har.credentials import RecordedSecret
+from atc.tools.har.document import Recorded
 from atc.tools.har.importer import from_har
 
 __all__ = ["Recorded", "RecordedSecret", "from_har"]
