@@ -1,4 +1,4 @@
-"""A small web shop: pages that log in with a form and fetch JSON, as a browser uses it. Somebody has to be logged in."""
+"""A small web shop as a browser uses it: its pages log in with a form and fetch JSON; without a login it says no."""
 
 from __future__ import annotations
 
