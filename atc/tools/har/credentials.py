@@ -28,6 +28,7 @@ _TRACKERS = re.compile(
     re.IGNORECASE,
 )
 """Cookies that are for others, or for machines between: no session of the service."""
+_HEADERS = re.compile(r"csrf|xsrf|(?:^|-)(?:auth|token|session|secret|jwt)|token$|api-?key|access-?key", re.IGNORECASE)
 _NOT_CREDENTIALS = ("cookie", "authorization", "host", "user-agent", "if-none-match", "if-match", "etag")
 
 
@@ -137,7 +138,8 @@ def _sent(entry: Entry) -> Iterable[tuple[_Key, str]]:
     elif given:
         yield ("header", "Authorization", "apiKey"), given
     for name, value in entry.headers.items():
-        if name not in _NOT_CREDENTIALS and is_token(name) and is_secret(name, value):
+        named = _HEADERS.search(name[:100]) is not None or is_secret(name, value)
+        if value and named and name not in _NOT_CREDENTIALS and is_token(name):
             yield ("header", name, "apiKey"), value
     for name, value in entry.cookies.items():
         if is_token(name) and value and not _TRACKERS.match(name) and _is_session(name, value):

@@ -20,7 +20,7 @@ from atc.schemas.infer.text import JSON_FORMATS, form, looks_secret, may_be_name
 from atc.schemas.types import EVIDENCE, OBSERVED
 from atc.tools.har.credentials import RecordedSecret, Wallet
 from atc.tools.har.entries import Entry
-from atc.tools.har.paths import Pattern, Places, Seen, look_at, parsed, patterns, template
+from atc.tools.har.paths import PLACE, Pattern, Places, Seen, look_at, parsed, patterns, template
 from atc.tools.openapi.operations import EXTENSION, named_effect
 from atc.tools.openapi.plan import essence, is_json
 from atc.tools.paging import is_positional
@@ -81,7 +81,7 @@ def recorded(entries: Sequence[Entry], *, prefix: str = "") -> Recorded:
         if entry.kind == "call":
             at = (entry.method, found[entry.segments])
             if at in operations or len(operations) < MAX_OPERATIONS:
-                operations.setdefault(at, _Operation(entry.method)).add(entry, wallet.sent(entry))
+                operations.setdefault(at, _Operation(*at)).add(entry, wallet.sent(entry))
         wallet.answered(entry)
     places = Places(found, seen)
     paths: dict[str, Any] = {}
@@ -143,8 +143,10 @@ class _Operation:
     """What was recorded of one method and path."""
 
     method: str
+    pattern: Pattern
     calls: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
+    parts: dict[int, _Values] = field(default_factory=dict)
     query: dict[str, _Values] = field(default_factory=dict)
     fields: dict[str, _Values] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)
@@ -181,6 +183,9 @@ class _Operation:
 
     def _take_arguments(self, entry: Entry) -> None:
         self.calls += 1
+        for at, part in enumerate(self.pattern):
+            if part.startswith(PLACE):
+                self.parts.setdefault(at, _Values()).add([entry.segments[at].removesuffix(".json")])
         for name, values in _grouped(entry.query).items():
             self.query.setdefault(name, _Values()).add(values)
         if (body := entry.body) is None:
@@ -202,7 +207,7 @@ class _Operation:
         made: dict[str, Any] = {
             EXTENSION: self._effect(path),
             RECORDED: {"calls": sum(self.statuses.values()), "answered": sum(s.count for s in self.answers.values())},
-            "parameters": [*map(_in_path, in_path), *self._query(seen, wallet)],
+            "parameters": [*self._path(in_path), *self._query(seen, wallet)],
             "responses": self._responses(seen),
         }
         if body := self._body(seen):
@@ -216,6 +221,10 @@ class _Operation:
         if self.method != "GET":
             return "write"
         return "unknown" if self.sets_cookie or named_effect(f"GET {path}", "get", path) else "read"
+
+    def _path(self, names: Sequence[str]) -> Iterable[dict[str, Any]]:
+        for name, values in zip(names, self.parts.values(), strict=True):
+            yield {"name": name, "in": "path", "required": True, "schema": values.schema(self.calls)}
 
     def _query(self, seen: Seen, wallet: Wallet) -> Iterable[dict[str, Any]]:
         for name, values in self.query.items():
@@ -260,10 +269,6 @@ class _Operation:
                 schema = without_values(shape.schema(), self.words, seen)
                 made[str(status)]["content"] = {media: {"schema": schema}}
         return made
-
-
-def _in_path(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": {OBSERVED: "string"}}
 
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
