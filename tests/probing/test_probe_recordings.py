@@ -17,7 +17,6 @@ from tests.support.cli import atc
 from tests.support.openapi import Answer, Server, running_server
 from tests.support.recordings import call, page, write
 
-
 BOOKED = {"crossing_id": "X4", "seats": 2}
 
 
