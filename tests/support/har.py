@@ -51,7 +51,10 @@ class Recorder:
             entry = next((each for each in reversed(self._entries) if each["_key"] == key), None)
             if entry is None or 300 <= entry["response"]["status"] < 400:
                 continue
-            got = self._page.send("Network.getResponseBody", requestId=key)
+            try:
+                got = self._page.send("Network.getResponseBody", requestId=key)
+            except AssertionError:  # of a page that was left meanwhile
+                continue
             text = base64.b64decode(got["body"]).decode("utf-8", "replace") if got["base64Encoded"] else got["body"]
             entry["response"]["content"] |= {"text": text, "size": len(text)}
 
@@ -76,12 +79,6 @@ class Recorder:
                 "entries": entries,
             }
         }
-
-    def save(self, path: Path) -> Path:
-        """Write the recording for its owner alone."""
-        path.touch(mode=0o600)
-        path.write_text(json.dumps(self.har()))
-        return path
 
     def _entry(self, given: Mapping[str, Any]) -> dict[str, Any]:
         request = given["request"]
@@ -123,6 +120,13 @@ class Recorder:
         }
         entry["cache"], entry["timings"] = {}, {"send": 0, "wait": 1, "receive": 0}
         self._entries.append(entry)
+
+
+def saved(har: Mapping[str, Any], path: Path) -> Path:
+    """Write a recording for its owner alone."""
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(har))
+    return path
 
 
 @contextmanager

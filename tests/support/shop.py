@@ -14,6 +14,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.browser import Page
+from tests.support.har import recording
+
 USER, PASSWORD = "mira", "tulip-garden-41"
 COOKIE, CSRF = "shop_sid", "X-CSRF-Token"
 PAGE_SIZE = 4
@@ -236,3 +239,41 @@ def _handler(shop: Shop) -> type[_Quiet]:
             self.send(status, json.dumps(value), "application/json")
 
     return Handler
+
+
+def visit(page: Page, shop: Shop) -> dict[str, Any]:
+    """Use the shop as a customer does: log in, look for chairs and lamps, order one, look at the order.
+
+    Returns:
+        What the browser's network tab saves of it.
+    """
+    with recording(page) as recorder:
+        page.open(f"{shop.url}/")
+        page.wait("document.querySelector('#go') !== null")
+        _fill(page, user=USER, password=PASSWORD)
+        page.run("document.querySelector('#go').click()")
+        page.wait("document.querySelector('#find') !== null && window.answers === 0")
+        _fill(page, q="chair")
+        steps = (
+            "document.querySelector('#find').click()",
+            "void look('SKU-4107')",
+            "void goods({category: 'lamps', page: 1})",
+            "void look('SKU-4302')",
+            "void put('SKU-4302', 1)",
+            "void cart()",
+            "void order('Lindenweg 4', 'Basel')",
+            "void orders()",
+            "void ordered(70031)",
+        )
+        for number, step in enumerate(steps, 1):
+            page.run(step)
+            page.wait(f"window.answers === {number}")
+            recorder.take_bodies()
+    assert not [each for each in page.messages if "rror" in each], page.messages
+    return recorder.har()
+
+
+def _fill(page: Page, **fields: str) -> None:
+    for name, value in fields.items():
+        page.run(f"document.querySelector('#{name}').focus()")
+        page.type(value)
