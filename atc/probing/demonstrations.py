@@ -1,4 +1,4 @@
-"""Demonstrations, (q, C) of ATC §4.1: of each tool one program that goes from what a user knows to what only tools know.
+"""Demonstrations, (q, C) of ATC §4.1: for each tool one program, from what a user knows to what only tools know.
 
 A user knows words, dates and codes that mean the same everywhere; identifiers come out of answers. Which tool's answer
 holds whose identifier, the tool graph says (:mod:`atc.catalogue.graph.structure`). Every call of a demonstration was
@@ -17,11 +17,22 @@ from typing import Any
 from atc.calls.json_values import canonical
 from atc.catalogue.graph.resources import phrase_of
 from atc.catalogue.graph.structure import Structure
-from atc.catalogue.graph.suppliers import Supplier
 from atc.probing.candidates import call_of, is_word
+from atc.probing.document import protocol_of
 from atc.probing.record import Demonstration, Instance, Record
-from atc.schemas.identifiers import COORDINATES, HANDED_OUT, THINGS, VERBS, is_identifier, split
-from atc.schemas.infer.text import MASKED, form, masked_text
+from atc.schemas.identifiers import (
+    CONTAINERS,
+    COORDINATES,
+    HANDED_OUT,
+    THINGS,
+    VERBS,
+    is_identifier,
+    is_plural,
+    singular,
+    split,
+    words_of,
+)
+from atc.schemas.infer.text import MASKED, form, masked_text, may_be_name
 from atc.schemas.protocol import Protocol
 from atc.wording.questions import Asked, Part, question
 
@@ -29,29 +40,32 @@ MAX_CALLS = 3
 """Calls of a demonstration: the tool's own, and those before it."""
 MAX_PLACES = 200
 """Places of one answer that are compared with an argument."""
+MAX_ITEMS, MAX_PROPOSED = 3, 2
+"""Items of one list that may be read, and calls that are made for a demonstration."""
 MAX_WAYS = 2_000
 """Ways to come by the arguments of one tool that are looked at."""
 NAMED = ("name", "title", "label")
 """Fields by which a user tells the items of a list apart, the likeliest first."""
+MAX_BESIDE = 6
+"""Plain values beside a list in an answer that is about the list: counts, pages."""
 MAX_NAME = 60
 """Characters of such a name."""
 _SCALARS = (str, int, float, bool)
-_UNKNOWABLE = frozenset({"uuid", "id"})
-"""Forms of text (:func:`atc.schemas.infer.text.form`) that are an identifier's whatever its name says."""
 
 
-def demonstrate(protocols: Mapping[str, Protocol], records: Mapping[str, Record]) -> None:
+def demonstrate(declared: Mapping[str, Protocol], records: Mapping[str, Record]) -> Ways:
     """Give each documented tool's record its demonstration, or none. Nothing is called.
 
     A question of the model's stays where its program is the same as before.
 
     Args:
-        protocols: the documents of the documented tools by name (:func:`atc.probing.document.protocol_of`).
+        declared: the tools as their source has them, by name.
         records: of all tools, with the calls that were made.
     """
-    ways = Ways(protocols, records)
-    for name in protocols:
-        records[name].demonstration = _kept(ways.demonstration(name), records[name].demonstration)
+    ways = Ways(declared, {name: record for name, record in records.items() if record.state == "documented"})
+    for name, record in ways.records.items():
+        record.demonstration = _kept(ways.demonstration(name), record.demonstration)
+    return ways
 
 
 def _kept(new: Demonstration | None, old: Demonstration | None) -> Demonstration | None:
@@ -71,16 +85,20 @@ class Flow:
 
     Attributes:
         call: whose answer it is. ``path``: to the value.
+        thing: words for what the value is of.
         refers: the field only refers to the thing.
-        label: the field and the text by which a user tells the item of a list that is meant; its first item without.
-        listed: how many steps of the path lead to the list.
+        label: the field and the text by which a user tells the item of a list that is meant.
+        listed: how many steps of the path lead to that list.
+        first: the first item of a list is taken, and neither its name nor what was looked for says why.
     """
 
     call: Made
     path: tuple[str | int, ...]
+    thing: tuple[str, ...] = ()
     refers: bool = False
     label: tuple[str, str] | None = None
     listed: int = 0
+    first: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,19 +119,22 @@ class Made:
     def literals(self) -> Iterator[tuple[Made, str, Any]]:
         """The arguments that are written out, of this call and those before it."""
         for call in (*self.before, self):
-            yield from ((call, name, value) for name, value in call.instance.arguments.items() if name not in call.flows)
+            yield from (
+                (call, name, value) for name, value in call.instance.arguments.items() if name not in call.flows
+            )
 
 
 class Ways:
     """Finds the ways from what a user knows to the calls that were made.
 
     Args:
-        protocols, records: as :func:`demonstrate` takes them.
+        declared: as :func:`demonstrate` takes it.
+        records: of the documented tools.
     """
 
-    def __init__(self, protocols: Mapping[str, Protocol], records: Mapping[str, Record]) -> None:
-        self._protocols, self._records = protocols, records
-        self._structure = Structure(protocols)
+    def __init__(self, declared: Mapping[str, Protocol], records: Mapping[str, Record]) -> None:
+        self._declared, self.records = declared, records
+        self._structure = Structure({name: protocol_of(declared[name], record) for name, record in records.items()})
         self._left = MAX_WAYS
 
     def demonstration(self, tool: str) -> Demonstration | None:
@@ -126,33 +147,52 @@ class Ways:
         best, program = written[0]
         return Demonstration(question(_asked(best)), program, best.instance.arguments)
 
+    def missing(self, tool: str) -> list[dict[str, Any]]:
+        """Calls that would make a demonstration of a tool that has none, the best first: identifiers that were guessed
+        are replaced by those that can be read.
+        """
+        self._left = MAX_WAYS
+        made: list[dict[str, Any]] = []
+        for instance in [*self._instances(tool)][:1]:
+            guessed = [name for name, value in instance.arguments.items() if self._is_unknown(tool, name, value)]
+            options = [sorted(self._flows(tool, name, (tool,)), key=_cost_of_flow)[:MAX_PROPOSED] for name in guessed]
+            for some in zip(*options, strict=False):
+                values = {name: value for name, (value, _) in zip(guessed, some, strict=True)}
+                made.append({**instance.arguments, **values})
+        return made
+
     def _instances(self, tool: str) -> Iterator[Instance]:
-        return (each for each in self._records[tool].instances if MASKED not in repr(each.arguments))
+        return (each for each in self.records[tool].instances if MASKED not in repr(each.arguments))
 
     def _way(self, tool: str, instance: Instance, within: tuple[str, ...]) -> Made | None:
         """How a call's arguments are come by; ``None`` where one of them cannot be."""
         flows: dict[str, Flow] = {}
         for name, value in instance.arguments.items():
-            must = unknowable(name, value) and not self._is_stated(tool, name, value)
+            must = self._is_unknown(tool, name, value)
             if not must and not is_identifier(name, COORDINATES):
                 continue
-            if flow := min(self._flows(tool, name, value, within), key=_cost_of_flow, default=None):
-                flows[name] = flow
+            if found := min(self._flows(tool, name, within, value), key=_cost_of_flow, default=None):
+                flows[name] = found[1]
             elif must:
                 return None
         return Made(tool, instance, flows)
 
-    def _is_stated(self, tool: str, name: str, value: Any) -> bool:
-        """Whether the document itself gives a value of an argument, so that everybody knows it."""
-        schema = self._protocols[tool].parameters.get("properties", {}).get(name)
-        if not isinstance(schema, dict):
-            return False
-        listed = [each for key in ("enum", "examples") for each in schema.get(key) or () if isinstance(schema[key], list)]
-        return value in [*listed, *(schema[key] for key in ("const", "example", "default") if key in schema)]
+    def _is_unknown(self, tool: str, name: str, value: Any) -> bool:
+        """Whether only tools know a value: the source does not state it."""
+        schema = self._declared[tool].parameters.get("properties", {}).get(name)
+        if not unknowable(name, value) or not isinstance(schema, dict):
+            return unknowable(name, value)
+        listed = [schema[key] for key in ("enum", "examples") if isinstance(schema.get(key), list)]
+        alone = [schema[key] for key in ("const", "example", "default") if key in schema]
+        return not any(value in each for each in (*listed, alone))
 
-    def _flows(self, tool: str, name: str, value: Any, within: tuple[str, ...]) -> Iterator[Flow]:
-        """The answers that a value may be read from: of tools that are not given it, nor one of those that need it."""
-        if len(within) >= MAX_CALLS or not isinstance(value, _SCALARS):
+    def _flows(self, tool: str, name: str, within: tuple[str, ...], *value: Any) -> Iterator[tuple[Any, Flow]]:
+        """Values that an argument may be read as, from answers of tools that are not given them, nor need the tool.
+
+        Args:
+            value: that alone, if it is given.
+        """
+        if len(within) >= MAX_CALLS:
             return
         for found in self._structure.into(tool).get(name, ()):
             supplier = found.supplier
@@ -162,17 +202,22 @@ class Ways:
                 self._left -= 1
                 if self._left < 0:
                     return
-                places = [path for path in _places(instance.response, supplier.path) if _at(instance.response, path) == value]
+                places = [(_at(instance.response, place), place) for place in _places(instance.response, supplier.path)]
+                if value:
+                    places = [(each, place) for each, place in places if each == value[0]]
                 if not places or (call := self._way(supplier.tool, instance, (*within, supplier.tool))) is None:
                     continue
-                if all(given != value for each in (*call.before, call) for given in each.instance.arguments.values()):
-                    yield from (flow for path in places[:3] if (flow := _flow(call, supplier, path)) is not None)
+                given = [each for made in (*call.before, call) for each in made.instance.arguments.values()]
+                thing = self._structure.facts(tool).wanted(name).things[-1:]
+                for each, place in places[:MAX_ITEMS]:
+                    if each not in given and (flow := _flow(call, place, thing, supplier.refers)) is not None:
+                        yield each, flow
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def _written(self, way: Made) -> str:
         """The program; empty where it may hold a secret."""
-        taken, lines, names = set(self._protocols), list[str](), dict[int, str]()
+        taken, lines, names = set(self._declared), list[str](), dict[int, str]()
         calls = [*way.before, way]
         for number, call in enumerate(calls):
             given = {name: repr(value) for name, value in call.instance.arguments.items()}
@@ -182,7 +227,7 @@ class Ways:
             target = "answer" if call is way else _variable(call.tool, taken)
             taken.add(target)
             names[number] = target
-            lines.append(f"{target} = {call_of(self._protocols[call.tool], given)}")
+            lines.append(f"{target} = {call_of(self._structure.tools[call.tool], given)}")
         program = "\n".join(lines) + "\n"
         return program if masked_text(program) == program else ""
 
@@ -190,15 +235,17 @@ class Ways:
 def _cost(way: Made) -> tuple[int, int, int, int]:
     """What makes a way worse: reading what only refers to a thing, first items, calls, arguments."""
     flows = [flow for call in (*way.before, way) for flow in call.flows.values()]
-    first = sum(flow.label is None and bool(flow.listed) for flow in flows)
+    first = sum(flow.first for flow in flows)
     coordinates = sum(is_identifier(name, COORDINATES) for _, name, _ in way.literals)
-    return coordinates, sum(flow.refers for flow in flows), first, len(way.before) + len(way.instance.arguments)
+    given = way.instance.arguments
+    again = len(given) - len({canonical(value) for value in given.values()})  # from a place to itself tells little
+    return coordinates + again, sum(flow.refers for flow in flows), first, len(way.before) + len(given)
 
 
-def _cost_of_flow(flow: Flow) -> tuple[int, int, int, int]:
-    refers, first = flow.refers, flow.label is None and bool(flow.listed)
-    coordinates, inner, firsts, size = _cost(flow.call)
-    return coordinates, refers + inner, first + firsts, size
+def _cost_of_flow(found: tuple[Any, Flow]) -> tuple[int, int, int, int]:
+    flow = found[1]
+    coordinates, refers, first, size = _cost(flow.call)
+    return coordinates, refers + flow.refers, first + flow.first, 2 * size + (flow.label is not None)
 
 
 def _places(value: Any, path: Sequence[str]) -> list[tuple[str | int, ...]]:
@@ -221,21 +268,20 @@ def _at(value: Any, path: Sequence[str | int]) -> Any:
     return value
 
 
-def _flow(call: Made, supplier: Supplier, path: tuple[str | int, ...]) -> Flow | None:
-    """A value as a program reads it: of a list the item that a name tells, or the first one; else nothing says which."""
+def _flow(call: Made, path: tuple[str | int, ...], thing: tuple[str, ...], refers: bool) -> Flow | None:
+    """A value as a program reads it; ``None`` where it is of a later item of a list, and no name tells it."""
     at = max((place for place, step in enumerate(path) if isinstance(step, int)), default=None)
     if at is None:
-        return Flow(call, path, supplier.refers)
+        return Flow(call, path, thing, refers)
     if any(step != 0 for step in path[:at] if isinstance(step, int)):
         return None
-    items = _at(call.instance.response, path[:at])
-    label = _label(items, path[at]) if isinstance(path[at], int) else None
-    words = {str(value).casefold() for _, _, value in call.literals}
-    if path[at] == 0 and (label is None or any(word in label[1].casefold() for word in words)):
-        label = None  # it is what was looked for
-    elif label is None:
+    label = _label(_at(call.instance.response, path[:at]), path[at])
+    words = [str(value).casefold() for _, name, value in call.literals if is_word(name)]
+    if path[at] == 0 and label is not None and any(word in label[1].casefold() for word in words):
+        return Flow(call, path, thing, refers)  # it is what was looked for
+    if label is None and path[at] != 0:
         return None
-    return Flow(call, path, supplier.refers, label, at)
+    return Flow(call, path, thing, refers, label, at, first=label is None)
 
 
 def _label(items: list[Any], at: Any) -> tuple[str, str] | None:
@@ -272,29 +318,52 @@ def _variable(tool: str, taken: set[str]) -> str:
     return next(name for name in names if name not in taken)
 
 
-# -- what is asked ---------------------------------------------------------------------------------------------------------
+# -- what is asked -----------------------------------------------------------------------------------------------------
 
 
 def _asked(way: Made) -> Asked:
     """What a program answers, as facts for a question (:func:`atc.wording.questions.question`)."""
-    response, given = way.instance.response, {name.casefold() for name in way.instance.arguments}
-    while isinstance(response, dict) and len(response) == 1 and isinstance(next(iter(response.values())), dict | list):
-        response = next(iter(response.values()))
-    many = isinstance(response, list)
-    if isinstance(response, list):
-        response = next((each for each in response if isinstance(each, dict)), None)
+    response, held = way.instance.response, ""
+    while isinstance(response, dict) and (inside := _held(response)):
+        response, held = response[inside], inside
+    given = {*map(str.casefold, way.instance.arguments)}
     fields = [
         key
         for key, value in (response.items() if isinstance(response, dict) else ())
-        if isinstance(key, str) and key.isprintable() and len(key) <= MAX_NAME and key.casefold() not in given
-        if isinstance(value, _SCALARS) and not is_identifier(key, THINGS | HANDED_OUT)
+        if isinstance(value, str | int | float) and not isinstance(value, bool) and value != MASKED
+        if may_be_name(key) and key.casefold() not in given and not is_identifier(key, THINGS | HANDED_OUT)
     ]
-    flows = [(call, flow) for call in (*way.before, way) for flow in call.flows.values()]
-    parts = [Part("named", phrase_of(flow.call.tool), flow.label[1]) for _, flow in flows if flow.label is not None]
+    flows = [flow for call in (*way.before, way) for flow in call.flows.values()]
+    parts = [Part("named", flow.thing, flow.label[1]) for flow in flows if flow.label is not None]
     parts += [
         Part("word" if is_word(name) else "value", split(name), value)
         for _, name, value in way.literals
         if isinstance(value, _SCALARS)
     ]
-    first = tuple(phrase_of(flow.call.tool) for _, flow in flows if flow.label is None and flow.listed and not parts)
-    return Asked(phrase_of(way.tool), tuple(fields), many, tuple(parts), first[:1])
+    first = [flow.thing for flow in flows if flow.first and not parts]
+    many, thing = isinstance(response, list), _thing(way)
+    things = split(held) if many and is_plural(held) and not CONTAINERS.issuperset(words_of(held)) else ()
+    return Asked(thing, tuple(fields), many, tuple(parts), tuple(first[:1]), things or thing if many else ())
+
+
+def _thing(way: Made) -> tuple[str, ...]:
+    """Words for what a tool gives: those of its name that are no argument's."""
+    words = list(split(way.tool))
+    for name in way.instance.arguments:
+        if len(given := split(name)) > 1:
+            for at in range(len(words) - len(given), -1, -1):
+                if tuple(words[at : at + len(given)]) == given:
+                    del words[at : at + len(given)]
+    told = {*phrase_of(way.tool)}
+    return tuple(dict.fromkeys(word for word in words if singular(word) in told))
+
+
+def _held(response: Mapping[str, Any]) -> str:
+    """The key of what an answer is about: its only list of objects, or its only value, which is an object."""
+    lists = [key for key, value in response.items() if isinstance(value, list) and isinstance((*value, 0)[0], dict)]
+    objects = [key for key, value in response.items() if isinstance(value, dict)]
+    if len(lists) == 1 and (
+        CONTAINERS.issuperset(words_of(lists[0])) or (len(response) <= MAX_BESIDE + 1 and not objects)
+    ):
+        return lists[0]
+    return objects[0] if len(response) == len(objects) == 1 else ""

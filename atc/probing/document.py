@@ -128,8 +128,8 @@ def _examples(record: Record) -> tuple[Example, ...]:
         Example(
             arguments=instance.arguments,
             response=shortened(instance.response),
-            description=shown.question if (demonstrated := shown and instance.arguments == shown.arguments) else "",
-            program=shown.program if demonstrated else "",
+            description=shown.question if shown and instance.arguments == shown.arguments else "",
+            program=shown.program if shown and instance.arguments == shown.arguments else "",
         )
         for instance in ordered[:EXAMPLES]
     )

@@ -250,7 +250,7 @@ class Drift(BaseModel):
 async def look_again(runner: Runner, record: Record) -> Drift:
     """Run a tool's own examples again and compare.
 
-    A demonstration that reads its identifiers off other tools' answers reads them anew, so that a service may forget old ones.
+    A demonstration reads identifiers off other tools' answers, so that a service may forget old ones.
     """
     if record.name not in runner.tools:
         return Drift(tool=record.name, problem="it is not there any more, or may not be called")

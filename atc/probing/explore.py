@@ -16,7 +16,7 @@ from atc.calls.json_values import canonical
 from atc.errors import BudgetExceeded, ModelError
 from atc.models.base import Message, Model
 from atc.probing.arguments import NONSENSE
-from atc.probing.call_policy import Meter, Runner, Trial
+from atc.probing.call_policy import Meter, Runner
 from atc.probing.candidates import (
     LIKELY,
     SURE,
@@ -30,8 +30,8 @@ from atc.probing.candidates import (
     least_sure,
     literal_call,
 )
-from atc.probing.document import described, merged_arguments, protocol_of
-from atc.probing.record import Instance, Record, hidden, key_of, printable
+from atc.probing.document import merged_arguments, protocol_of
+from atc.probing.record import Record, key_of, printable
 from atc.programs.extract import extract
 from atc.result import Effect
 from atc.schemas.identifiers import HANDED_OUT, THINGS, is_identifier, words_of

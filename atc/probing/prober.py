@@ -16,12 +16,13 @@ from atc.models.base import Model
 from atc.models.budget import Budget as ModelBudget
 from atc.models.budget import BudgetedModel
 from atc.models.resolve import resolve_model
+from atc.probing.asking import Asker
 from atc.probing.call_policy import Budget, Meter, Runner, metered
 from atc.probing.candidates import ValuePool
 from atc.probing.demonstrations import demonstrate
-from atc.probing.document import Store, protocol_of
+from atc.probing.document import Store
 from atc.probing.drift import Drift, look_again
-from atc.probing.explore import Asker, Explorer
+from atc.probing.explore import Explorer
 from atc.probing.questions import ask, untold
 from atc.probing.record import Record
 from atc.probing.report import Report, report_of
@@ -99,6 +100,7 @@ class Prober:
         """:meth:`probe` for asynchronous code. Stopped in the middle, it keeps what is known in ``folder``."""
         store = Store(self.folder)
         records, spent = store.load(self.tools), ModelBudget(None, None, None)
+        declared = {name: tool.protocol for name, tool in self.tools.items()}
         async with self._runner(records) as (runner, meter):
             asker = Asker(BudgetedModel(self._model(), spent), self.settings) if self.tries else None
             explorer = Explorer(runner, records, ValuePool(), asker, meter, self.tries, self.rounds == 1, store.save)
@@ -106,12 +108,12 @@ class Prober:
             try:
                 await self._rounds(explorer, records, meter, store)
                 if asker is not None:
-                    self._demonstrate(records)
-                    await ask(asker, untold({name: tool.protocol for name, tool in self.tools.items()}, records), records)
+                    demonstrate(declared, records)
+                    await ask(asker, untold(declared, records), records)
             except BaseExceptionGroup as group:
                 raise _first(group) from None  # by itself: a group would hide what is wrong
             finally:  # also what tools learnt while others were probed, and while they were under way
-                self._demonstrate(records)
+                demonstrate(declared, records)
                 for record in records.values():
                     store.save(record)
                     if record.state == "documented":
@@ -162,10 +164,6 @@ class Prober:
             await stack.enter_async_context(allowed.opened())
             await sandbox.prepare()
             yield Runner(allowed, sandbox, self.settings, self._approve, lambda *_: None), meter
-
-    def _demonstrate(self, records: dict[str, Record]) -> None:
-        known = [record for record in records.values() if record.state == "documented"]
-        demonstrate({each.name: protocol_of(self.tools[each.name].protocol, each) for each in known}, records)
 
     async def _rounds(self, explorer: Explorer, records: dict[str, Record], meter: Meter, store: Store) -> None:
         """B starts with all tools that may be called, H is empty; until a round adds nothing (Eq. 3)."""

@@ -43,7 +43,9 @@ class Untold:
         """What the prompt says of it."""
         first, demonstration = self.record.instances[0], self.record.demonstration
         arguments = demonstration.arguments if demonstration else first.arguments
-        response = next((each.response for each in self.record.instances if each.arguments == arguments), first.response)
+        response = next(
+            (each.response for each in self.record.instances if each.arguments == arguments), first.response
+        )
         program = demonstration.program if demonstration else literal_call(self.protocol, arguments)
         text = json.dumps(shortened(response), ensure_ascii=False)[:MAX_RESPONSE]
         return {"name": self.protocol.name, "program": fenced(program.strip()), "response": fenced(text)}
