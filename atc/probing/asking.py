@@ -66,7 +66,7 @@ class Lacking:
         return [name for name in named if len(name) <= 100 and not is_secret_name(name)][:MAX_ARGUMENTS]
 
     def takes(self, name: str) -> bool:
-        """Whether an argument has this name: its document says so, or a message of the service, where none is declared."""
+        """Whether an argument has this name: by the document or, where it declares none, by the service's messages."""
         if name in self.schema.get("properties", {}):
             return not is_secret_name(name)
         named = self.undeclared and name.isidentifier() and may_be_name(name) and not is_secret_name(name)
