@@ -130,7 +130,7 @@ class Explorer:
         before = self.meter.turned_away[record.name]
         for least, tries in ((LIKELY, LIKELY_TRIES), (0.0, OTHER_TRIES)):
             for _ in range(tries):
-                if self.meter.turned_away[record.name] > before or self.meter.left(record.name) <= self._kept_back:
+                if self.meter.turned_away[record.name] > before or not self._has_calls(record):
                     return False
                 if (bindings := self._structural(record, chain, least)) is None:
                     break
@@ -138,9 +138,11 @@ class Explorer:
                     return True
         return False
 
-    @property
-    def _kept_back(self) -> int:
-        return 0 if self.asker is None or self.asked else min(KEPT_BACK, self.meter.budget.calls_a_tool // 4)
+    def _has_calls(self, record: Record) -> bool:
+        """Whether a tool has calls beside those that are kept until a model has been asked for values."""
+        budget = self.meter.budget.calls_a_tool
+        kept_back = min(KEPT_BACK, budget // 4) if self.asker is not None and not self.asked else 0
+        return budget - self.meter.calls.get(record.name, 0) > kept_back
 
     # -- the model ---------------------------------------------------------------------------------------------------
 
