@@ -267,6 +267,13 @@ def combinations(options: Mapping[str, list[Candidate]]) -> Iterator[Bindings]:
     yield from ordered[:MAX_COMBINATIONS]
 
 
+def together(options: Mapping[str, list[Candidate]]) -> Iterator[Bindings]:
+    """Ways in which the values of all arguments belong together: the first of each, then the second, and so on."""
+    if options and all(options.values()):
+        for depth in range(max(map(len, options.values()))):
+            yield {name: found[min(depth, len(found) - 1)] for name, found in options.items()}
+
+
 def _twice(bindings: Bindings) -> int:
     return len(bindings) - len({canonical(candidate.value) for candidate in bindings.values()})
 
