@@ -35,6 +35,8 @@ MAX_MESSAGES, MAX_STUB, MAX_LINE = 3, 1_200, 300
 """Refusals of one tool that are shown, and characters of its stub and of a line of what was answered."""
 MAX_ANSWERS = 20
 """Other tools whose answers are shown."""
+TITLE = "values of arguments"
+"""Tells a request for values from all others."""
 _TOKENS_A_TOOL = 100
 _SENTENCE_CHARACTERS = 200
 
@@ -255,7 +257,7 @@ def _reply_schema(tools: Sequence[Lacking]) -> dict[str, Any]:
         made[tool.record.name] = {"type": "object", "properties": dict.fromkeys(tool.arguments, listed)}
         if tool.undeclared:
             made[tool.record.name]["additionalProperties"] = listed
-    return {"type": "object", "properties": made}
+    return {"title": TITLE, "type": "object", "properties": made}
 
 
 def one_line(text: str) -> str:
