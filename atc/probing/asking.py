@@ -27,14 +27,16 @@ from atc.wording.prompting import fenced, prompt
 
 MAX_PROPOSED = 4
 """Values of one argument that one reply may hold."""
-TOOLS_A_REQUEST, MAX_REQUESTS = 10, 4
-"""Tools of one request, and requests of one round of asking; the tools beyond wait for the next round."""
+TOOLS_A_REQUEST = 10
+"""Tools of one request; more tools are more requests."""
 MAX_ARGUMENTS = 10
 """Arguments of one tool that are asked for: the required ones first."""
 MAX_MESSAGES, MAX_STUB, MAX_LINE = 3, 1_200, 300
 """Refusals of one tool that are shown, and characters of its stub and of a line of what was answered."""
 MAX_ANSWERS = 20
 """Other tools whose answers are shown."""
+TITLE = "values of arguments"
+"""Tells a request for values from all others."""
 _TOKENS_A_TOOL = 100
 _SENTENCE_CHARACTERS = 200
 
@@ -100,9 +102,8 @@ class Asker:
             BudgetExceeded, ModelError, ModelUnavailable: from the model.
         """
         found: dict[str, Mapping[str, Sequence[Any]]] = {}
-        chosen = lacking[: TOOLS_A_REQUEST * MAX_REQUESTS]
-        for start in range(0, len(chosen), TOOLS_A_REQUEST):
-            tools = chosen[start : start + TOOLS_A_REQUEST]
+        for start in range(0, len(lacking), TOOLS_A_REQUEST):
+            tools = lacking[start : start + TOOLS_A_REQUEST]
             text = prompt(
                 "probe_values",
                 tools=[{"stub": _stub(tool.protocol), "refusals": _refusals(tool)} for tool in tools],
@@ -242,7 +243,7 @@ def _reply_schema(tools: Sequence[Lacking]) -> dict[str, Any]:
         made[tool.record.name] = {"type": "object", "properties": dict.fromkeys(tool.arguments, listed)}
         if tool.undeclared:
             made[tool.record.name]["additionalProperties"] = listed
-    return {"type": "object", "properties": made}
+    return {"title": TITLE, "type": "object", "properties": made}
 
 
 def one_line(text: str) -> str:

@@ -124,7 +124,9 @@ def test_all_tools_together_get_so_many_calls(service: Service) -> None:
 
 def test_a_budget_that_is_used_up_is_no_evidence_about_the_tool(service: Service) -> None:
     service.route("look", "/look", lambda a: {"n": 1} if a["word"] == "n1" else missing(), need="word")
-    report = probed(service.tools(), Oracle({"look": {"word": ["n1"]}}), budget=Budget(calls_a_tool=3), folder="documents")
+    report = probed(
+        service.tools(), Oracle({"look": {"word": ["n1"]}}), budget=Budget(calls_a_tool=3), folder="documents"
+    )
     assert line(report, "look").state == "documented"
     codes = {str(status.code) for status in report.protocols[0].statuses}
     assert codes.isdisjoint({"budget", "too_many_calls", "stopped", "timeout"})

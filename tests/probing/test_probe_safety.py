@@ -86,7 +86,9 @@ def test_what_writes_is_listed_and_not_called(service: Service) -> None:
     methods = ("POST", "PUT", "PATCH", "DELETE")
     for method in methods:
         service.route(f"get_{method.lower()}", f"/{method.lower()}", {"n": 1}, method=method)
-    report = probed(service.tools(), Oracle({name: {"body": ["x"]} for name in ("get_post", "get_delete", "get_author")}))
+    report = probed(
+        service.tools(), Oracle({name: {"body": ["x"]} for name in ("get_post", "get_delete", "get_author")})
+    )
     assert {hit.method for hit in service.hits} == {"GET"}
     for method in methods:
         found = line(report, f"get_{method.lower()}")

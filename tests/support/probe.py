@@ -265,9 +265,7 @@ class Oracle(FakeModel):
 
     def prompts_for(self, kind: str) -> list[str]:
         """The prompts of one kind."""
-        return [
-            messages[0].content for messages, (k, _) in zip(self.prompts, self.asked, strict=True) if k == kind
-        ]
+        return [messages[0].content for messages, (k, _) in zip(self.prompts, self.asked, strict=True) if k == kind]
 
     def text(self) -> str:
         """All that it was ever told by us about tools: the last message of each question."""
