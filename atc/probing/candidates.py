@@ -302,6 +302,13 @@ def _distinct(names: list[str], options: Mapping[str, list[Candidate]]) -> Bindi
     return chosen
 
 
+def is_guess(parameter: str, schema: Mapping[str, Any], value: Any) -> bool:
+    """Whether a value was only tried because nothing was known of its argument: it means nothing to anybody."""
+    guessed = any(value is each or (value == each and type(value) is type(each)) for each in _ANYTHING)
+    numbered = value == 1 and words_of(parameter)[-1:] == ("number",)
+    return guessed and not numbered and not _types(schema) and not any(_by_name(parameter, schema))
+
+
 def least_sure(bindings: Bindings) -> float:
     """The certainty of the least certain argument; :data:`SURE` without arguments."""
     return min((candidate.sure for candidate in bindings.values()), default=SURE)

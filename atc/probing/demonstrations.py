@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import builtins
 import keyword
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from atc.calls.json_values import canonical
-from atc.catalogue.graph.resources import phrase_of
+from atc.catalogue.graph.resources import phrase_of, thing_in
 from atc.catalogue.graph.structure import Structure
-from atc.probing.candidates import call_of, is_word
+from atc.probing.candidates import call_of, is_guess, is_word
 from atc.probing.document import protocol_of
 from atc.probing.record import Demonstration, Instance, Record
 from atc.schemas.identifiers import (
@@ -34,6 +34,7 @@ from atc.schemas.identifiers import (
 )
 from atc.schemas.infer.text import MASKED, form, masked_text, may_be_name
 from atc.schemas.protocol import Protocol
+from atc.tools.stubs import MAX_PROGRAM
 from atc.wording.questions import Asked, Part, question
 
 MAX_CALLS = 3
@@ -44,6 +45,11 @@ MAX_ITEMS, MAX_PROPOSED = 3, 2
 """Items of one list that may be read, and calls that are made for a demonstration."""
 MAX_WAYS = 2_000
 """Ways to come by the arguments of one tool that are looked at."""
+_ARTICLES = frozenset({"a", "an", "the", "of"})
+_ABOUT = frozenset({"information", "summarize", "discover", "detail", "id"})
+"""Words of tools' names that say nothing of the thing."""
+_TOLD_LAST = THINGS | HANDED_OUT | COORDINATES | {"href", "url", "uri", "link", "path", "type"}
+"""Last words of fields that no user asks for."""
 NAMED = ("name", "title", "label")
 """Fields by which a user tells the items of a list apart, the likeliest first."""
 MAX_BESIDE = 6
@@ -51,6 +57,8 @@ MAX_BESIDE = 6
 MAX_NAME = 60
 """Characters of such a name."""
 _SCALARS = (str, int, float, bool)
+Place = tuple[str | int, ...]
+"""The way to a value of an answer."""
 
 
 def demonstrate(declared: Mapping[str, Protocol], records: Mapping[str, Record]) -> Ways:
@@ -87,16 +95,16 @@ class Flow:
         call: whose answer it is. ``path``: to the value.
         thing: words for what the value is of.
         refers: the field only refers to the thing.
-        label: the field and the text by which a user tells the item of a list that is meant.
+        label: the way to the field, from an item, and its text, by which a user tells the item of a list that is meant.
         listed: how many steps of the path lead to that list.
         first: the first item of a list is taken, and neither its name nor what was looked for says why.
     """
 
     call: Made
-    path: tuple[str | int, ...]
+    path: Place
     thing: tuple[str, ...] = ()
     refers: bool = False
-    label: tuple[str, str] | None = None
+    label: tuple[tuple[str, ...], str] | None = None
     listed: int = 0
     first: bool = False
 
@@ -136,6 +144,8 @@ class Ways:
         self._declared, self.records = declared, records
         self._structure = Structure({name: protocol_of(declared[name], record) for name, record in records.items()})
         self._left = MAX_WAYS
+        names = {name for protocol in declared.values() for name in protocol.parameters.get("properties", {})}
+        self._nouns = {word for name in names if (word := thing_in(name))}
 
     def demonstration(self, tool: str) -> Demonstration | None:
         """The best one of a tool; ``None`` where each begins with what nobody can know."""
@@ -145,7 +155,7 @@ class Ways:
         if not written:
             return None
         best, program = written[0]
-        return Demonstration(question(_asked(best)), program, best.instance.arguments)
+        return Demonstration(question(_asked(best, self._nouns)), program, best.instance.arguments)
 
     def missing(self, tool: str) -> list[dict[str, Any]]:
         """Calls that would make a demonstration of a tool that has none, the best first: identifiers that were guessed
@@ -178,10 +188,13 @@ class Ways:
         return Made(tool, instance, flows)
 
     def _is_unknown(self, tool: str, name: str, value: Any) -> bool:
-        """Whether only tools know a value: the source does not state it."""
+        """Whether only tools know a value, or nobody: it is none of those that the source states, and no word or number
+        that means something by itself.
+        """
         schema = self._declared[tool].parameters.get("properties", {}).get(name)
-        if not unknowable(name, value) or not isinstance(schema, dict):
-            return unknowable(name, value)
+        schema = schema if isinstance(schema, dict) else {}
+        if not unknowable(name, value) and not is_guess(name, schema, value):
+            return False
         listed = [schema[key] for key in ("enum", "examples") if isinstance(schema.get(key), list)]
         alone = [schema[key] for key in ("const", "example", "default") if key in schema]
         return not any(value in each for each in (*listed, alone))
@@ -216,7 +229,7 @@ class Ways:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def _written(self, way: Made) -> str:
-        """The program; empty where it may hold a secret."""
+        """The program; empty where it is too long to be shown, or may hold a secret."""
         taken, lines, names = set(self._declared), list[str](), dict[int, str]()
         calls = [*way.before, way]
         for number, call in enumerate(calls):
@@ -229,7 +242,7 @@ class Ways:
             names[number] = target
             lines.append(f"{target} = {call_of(self._structure.tools[call.tool], given)}")
         program = "\n".join(lines) + "\n"
-        return program if masked_text(program) == program else ""
+        return program if len(program) <= MAX_PROGRAM and masked_text(program) == program else ""
 
 
 def _cost(way: Made) -> tuple[int, int, int, int]:
@@ -248,11 +261,11 @@ def _cost_of_flow(found: tuple[Any, Flow]) -> tuple[int, int, int, int]:
     return coordinates, refers + flow.refers, first + flow.first, 2 * size + (flow.label is not None)
 
 
-def _places(value: Any, path: Sequence[str]) -> list[tuple[str | int, ...]]:
+def _places(value: Any, path: Sequence[str]) -> list[Place]:
     """The places of an answer at a path of its schema, the first ones."""
-    found: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+    found: list[tuple[Place, Any]] = [((), value)]
     for step in path:
-        deeper: list[tuple[tuple[str | int, ...], Any]] = []
+        deeper: list[tuple[Place, Any]] = []
         for place, inside in found:
             if step == "[]" and isinstance(inside, list):
                 deeper += [((*place, at), each) for at, each in enumerate(inside[:MAX_PLACES])]
@@ -268,14 +281,18 @@ def _at(value: Any, path: Sequence[str | int]) -> Any:
     return value
 
 
-def _flow(call: Made, path: tuple[str | int, ...], thing: tuple[str, ...], refers: bool) -> Flow | None:
+def _flow(call: Made, path: Place, thing: tuple[str, ...], refers: bool) -> Flow | None:
     """A value as a program reads it; ``None`` where it is of a later item of a list, and no name tells it."""
+    above = [words_of(step) for step in path if isinstance(step, str)]
+    telling = [words[-1:] for words in above[:-1] if words and not CONTAINERS.issuperset(words)]
+    own = thing_in(str(path[-1])) if path else ""
+    thing = (own,) if own else thing if not telling or "item" in telling[-1] else telling[-1]
     at = max((place for place, step in enumerate(path) if isinstance(step, int)), default=None)
     if at is None:
         return Flow(call, path, thing, refers)
     if any(step != 0 for step in path[:at] if isinstance(step, int)):
         return None
-    label = _label(_at(call.instance.response, path[:at]), path[at])
+    label = _label(_at(call.instance.response, path[:at]), path[at:])
     words = [str(value).casefold() for _, name, value in call.literals if is_word(name)]
     if path[at] == 0 and label is not None and any(word in label[1].casefold() for word in words):
         return Flow(call, path, thing, refers)  # it is what was looked for
@@ -284,28 +301,43 @@ def _flow(call: Made, path: tuple[str | int, ...], thing: tuple[str, ...], refer
     return Flow(call, path, thing, refers, label, at, first=label is None)
 
 
-def _label(items: list[Any], at: Any) -> tuple[str, str] | None:
-    """The field and the text by which an item is told from those before it; ``None`` where there is none."""
-    item = items[at]
-    for key in NAMED if isinstance(item, dict) else ():
-        text = item.get(key)
-        if isinstance(text, str) and 0 < len(text) <= MAX_NAME and text.isprintable() and form(text) == "plain":
-            alike = [each for each in items[: at + 1] if isinstance(each, dict) and each.get(key) == text]
-            whole = all(isinstance(each, dict) and key in each for each in items[:at])
-            if len(alike) == 1 and whole and masked_text(text) == text:
-                return key, text
+def _label(items: list[Any], path: Place) -> tuple[tuple[str, ...], str] | None:
+    """The name by which an item is told from those before it, the nearest to the value; ``None`` where there is none.
+
+    Args:
+        path: from the list to the value.
+    """
+    at, inside = path[0], [str(step) for step in path[1:-1]]
+    for end in range(len(inside), -1, -1):
+        for name in NAMED:
+            way = (*inside[:end], name)
+            texts = [_text(item, way) for item in items[: int(at) + 1]]
+            if (text := texts[-1]) is not None and None not in texts and texts.count(text) == 1 and _names(text):
+                return way, text
     return None
+
+
+def _names(text: str) -> bool:
+    """Whether a text may be what somebody calls a thing."""
+    return 0 < len(text) <= MAX_NAME and text.isprintable() and form(text) == "plain" and masked_text(text) == text
+
+
+def _text(item: Any, way: Sequence[str]) -> str | None:
+    for step in way:
+        item = item.get(step) if isinstance(item, dict) else None
+    return item if isinstance(item, str) else None
 
 
 def _read(source: str, flow: Flow, taken: set[str]) -> str:
     """The expression of a value that an earlier call answered."""
     if flow.label is None:
         return source + "".join(f"[{step!r}]" for step in flow.path)
-    key, text = flow.label
+    way, text = flow.label
+    key = "".join(f"[{step!r}]" for step in way)
     items = source + "".join(f"[{step!r}]" for step in flow.path[: flow.listed])
     rest = "".join(f"[{step!r}]" for step in flow.path[flow.listed + 1 :])
     each = "each" if "each" not in taken else "each_item"
-    return f"next({each} for {each} in {items} if {each}[{key!r}] == {text!r}){rest}"
+    return f"next({each} for {each} in {items} if {each}{key} == {text!r}){rest}"
 
 
 def _variable(tool: str, taken: set[str]) -> str:
@@ -321,8 +353,12 @@ def _variable(tool: str, taken: set[str]) -> str:
 # -- what is asked -----------------------------------------------------------------------------------------------------
 
 
-def _asked(way: Made) -> Asked:
-    """What a program answers, as facts for a question (:func:`atc.wording.questions.question`)."""
+def _asked(way: Made, nouns: Set[str]) -> Asked:
+    """What a program answers, as facts for a question (:func:`atc.wording.questions.question`).
+
+    Args:
+        nouns: words for the things of the service.
+    """
     response, held = way.instance.response, ""
     while isinstance(response, dict) and (inside := _held(response)):
         response, held = response[inside], inside
@@ -331,31 +367,51 @@ def _asked(way: Made) -> Asked:
         key
         for key, value in (response.items() if isinstance(response, dict) else ())
         if isinstance(value, str | int | float) and not isinstance(value, bool) and value != MASKED
-        if may_be_name(key) and key.casefold() not in given and not is_identifier(key, THINGS | HANDED_OUT)
+        if may_be_name(key) and key.casefold() not in given and not is_identifier(key, _TOLD_LAST)
     ]
-    flows = [flow for call in (*way.before, way) for flow in call.flows.values()]
-    parts = [Part("named", flow.thing, flow.label[1]) for flow in flows if flow.label is not None]
-    parts += [
-        Part("word" if is_word(name) else "value", split(name), value)
-        for _, name, value in way.literals
-        if isinstance(value, _SCALARS)
-    ]
-    first = [flow.thing for flow in flows if flow.first and not parts]
-    many, thing = isinstance(response, list), _thing(way)
-    things = split(held) if many and is_plural(held) and not CONTAINERS.issuperset(words_of(held)) else ()
-    return Asked(thing, tuple(fields), many, tuple(parts), tuple(first[:1]), things or thing if many else ())
+    many, thing = isinstance(response, list), _thing(way.tool, way.instance.arguments, nouns)
+    things = split(held) if is_plural(held or "-") and not CONTAINERS.issuperset(words_of(held)) else thing
+    known = things and (is_plural(things[-1]) or singular(things[-1]) in nouns)
+    return Asked(thing, fields, (things if known else ()) if many else None, _parts(way, (), nouns))
 
 
-def _thing(way: Made) -> tuple[str, ...]:
-    """Words for what a tool gives: those of its name that are no argument's."""
-    words = list(split(way.tool))
-    for name in way.instance.arguments:
+def _parts(way: Made, of: tuple[str, ...], nouns: Set[str]) -> list[Part]:
+    """What the user says of a call, the thing first that it is about.
+
+    Args:
+        of: words for what is read off the call, if another one does.
+    """
+    parts: list[Part] = []
+    for name, value in way.instance.arguments.items():
+        flow = way.flows.get(name)
+        if flow is None:
+            kind: Literal["word", "value"] = "word" if is_word(name) else "value"
+            parts += [Part(kind, split(name), value, of)] if isinstance(value, _SCALARS) else []
+            continue
+        inner = _parts(flow.call, flow.thing, nouns)
+        if flow.label is not None:
+            inner = [Part("named", flow.thing, flow.label[1], of), *inner]
+        elif flow.first or not inner:
+            source = _thing(flow.call.tool, (), nouns)
+            inner = [Part("first" if flow.first else "only", flow.thing, None, source), *inner]
+        parts = [*inner, *parts]
+    return parts
+
+
+def _thing(tool: str, arguments: Iterable[str], nouns: Set[str]) -> tuple[str, ...]:
+    """Words for what a tool gives, those of its name that are no argument's: ``popular movie`` of ``movie_popular``."""
+    words = list(split(tool))
+    for name in arguments:
         if len(given := split(name)) > 1:
             for at in range(len(words) - len(given), -1, -1):
                 if tuple(words[at : at + len(given)]) == given:
                     del words[at : at + len(given)]
-    told = {*phrase_of(way.tool)}
-    return tuple(dict.fromkeys(word for word in words if singular(word) in told))
+    told = {*phrase_of(tool)} - _ARTICLES or {*words_of(tool)} - VERBS - CONTAINERS - _ARTICLES
+    kept = [word for word in dict.fromkeys(words) if singular(word) in told - _ABOUT]
+    chosen = len(kept) > 1 and kept[0] in nouns and singular(kept[-1]) not in nouns and not is_plural(kept[-1])
+    if chosen and not any(is_identifier(name, THINGS) for name in arguments):
+        kept = [*kept[1:], kept[0]]
+    return tuple(kept)
 
 
 def _held(response: Mapping[str, Any]) -> str:

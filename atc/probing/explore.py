@@ -13,7 +13,7 @@ from typing import Any
 
 from atc.calls.json_values import canonical
 from atc.errors import BudgetExceeded, ModelError
-from atc.probing.arguments import NONSENSE
+from atc.probing.arguments import NOBODYS, NONSENSE
 from atc.probing.asking import Asker, Lacking, accepted, answers_of
 from atc.probing.call_policy import Meter, Runner
 from atc.probing.candidates import (
@@ -293,7 +293,7 @@ class Explorer:
                 await self._again(record, {**given, name: NONSENSE})  # is it a number only because we chose one?
         if given and await self._worth(record):
             name = next(iter(given))
-            wrong = -987_654_321 if isinstance(given[name], int | float) else NONSENSE
+            wrong = NOBODYS if isinstance(given[name], int | float) else NONSENSE
             await self._again(record, {**given, name: wrong})
 
     def _whole_candidates(self, record: Record, given: dict[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from atc.calls.json_values import canonical, holds_nothing
 from atc.errors import TRANSIENT_STATUSES
-from atc.probing.arguments import NONSENSE, ArgumentEvidence
+from atc.probing.arguments import NOBODYS, NONSENSE, ArgumentEvidence
 from atc.probing.call_policy import REFUSED_BY_US
 from atc.result import Call
 from atc.schemas.infer.shape import Shape, mask
@@ -167,7 +167,8 @@ class Record:
             return False  # its response cannot be had
         self.shape.add(call.value)
         full = not holds_nothing(call.value, deep=True)
-        if full and len(self.instances) < MAX_INSTANCES and NONSENSE not in call.arguments.values():
+        meant = all(value not in (NONSENSE, NOBODYS) for value in call.arguments.values())
+        if full and meant and len(self.instances) < MAX_INSTANCES:
             self.instances.append(Instance(mask(call.arguments), mask(call.value)))
         return full
 
