@@ -109,6 +109,11 @@ class ValuePool:
         found.sort(key=lambda pair: (-pair[0], len(pair[1].path), pair[1].tool, str(pair[1].path), str(pair[1].value)))
         return [(score, seen) for score, seen in found if score > 0]
 
+    def at(self, tool: str, path: tuple[str, ...]) -> list[Seen]:
+        """Values at one place of the responses of a tool; ``[]`` in the path stands for an item."""
+        kept = self._by_field.get(next((step for step in reversed(path) if step != "[]"), "").lower(), ())
+        return [seen for seen in kept if seen.tool == tool and _named(seen.path) == path]
+
     def words(self, tool: str) -> list[Seen]:
         """Names and titles that were seen, for somebody who searches: those of the tool's own matter first."""
         about = frozenset(words_of(tool)) - VERBS
