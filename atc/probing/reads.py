@@ -39,6 +39,8 @@ from atc.tools.tool import Tool, Toolset
 
 MAX_BYTES = 5_000_000
 """Bytes of one answer."""
+MAX_DEPTH, ITEMS = 12, 2
+"""Levels of an answer, and items of a list, whose values serve as arguments."""
 GRACE_S = 0.2
 """Seconds that a call which is given up has to end."""
 LEARNT_S = 5.0
@@ -55,16 +57,16 @@ class Limits:
 
     Attributes:
         calls: at most.
-        seconds: that all take together; what is under way then is given up. ``None``: as long as they take.
+        seconds: that all take together; what is under way then is given up.
         at_once: calls at the same time.
     """
 
     calls: int
-    seconds: float | None = None
+    seconds: float
     at_once: int = 4
 
 
-AT_START = Limits(calls=100)
+AT_START = Limits(calls=100, seconds=120.0)
 """Of a server, which begins to serve meanwhile."""
 IN_RUN = Limits(calls=10, seconds=5.0)
 """Of a run, whose first program waits for it."""
@@ -118,12 +120,12 @@ async def probe_reads(
     among: Collection[str] | None = None,
     task: str = "",
     limits: Limits = AT_START,
-    held: bool = False,
+    opened: bool = False,
     heard: Callable[[ProbedRead], None] = lambda _: None,
 ) -> list[ProbedRead]:
     """Call each tool once that surely reads, of whose response nothing is known, and whose arguments are known.
 
-    What one answers gives arguments to the next, so this goes on until nothing more can be called.
+    What one answers gives arguments to the next, so this goes on until nothing more can be called, or its time is up.
 
     Args:
         catalogue: of the tools; it learns the shapes, and knows which were called before in this process.
@@ -134,7 +136,7 @@ async def probe_reads(
         task: the user's words: of the values that a document allows, one that they name comes first, and so do tools
             that they seem to mean.
         limits: what it may cost.
-        held: what the tools' transports need is open already.
+        opened: what the tools' transports need is open already.
         heard: told of each call as it ends.
 
     Returns:
@@ -146,8 +148,8 @@ async def probe_reads(
     """
     if not settings.learns:
         raise UsageError("what a probe finds cannot be kept, for `learn` is off (ATC_LEARN)")
-    timeout_s = min(settings.call_timeout_s, limits.seconds or settings.call_timeout_s)
-    probing = _Reads(catalogue, approval, redactor, limits, timeout_s, task, held, heard)
+    timeout_s = min(settings.call_timeout_s, limits.seconds)
+    probing = _Reads(catalogue, approval, redactor, limits, timeout_s, task, opened, heard)
     await probing.make([*catalogue.tools] if among is None else among)
     return probing.made
 
@@ -158,6 +160,7 @@ class _Reads:
 
     Attributes:
         made: the calls that have ended.
+        answers: with their service, tool and arguments, those whose values are in no pool yet.
         pools: by service, the values of its answers.
         closed: services that are asked nothing more.
     """
@@ -168,21 +171,20 @@ class _Reads:
     limits: Limits
     timeout_s: float
     task: str
-    held: bool
+    opened: bool
     heard: Callable[[ProbedRead], None]
     made: list[ProbedRead] = field(default_factory=list)
+    answers: list[tuple[str, str, dict[str, Any], Any]] = field(default_factory=list)
     pools: dict[str, ValuePool] = field(default_factory=dict)
     closed: set[str] = field(default_factory=set)
 
     async def make(self, among: Iterable[str]) -> None:
         """Make the calls, in waves: one gives values to the next."""
-        seconds = self.limits.seconds
-        until = None if seconds is None else time.monotonic() + seconds
+        until = time.monotonic() + self.limits.seconds
         graph = await self.catalogue.current_graph()
         todo = self._silent(among, graph)
         while todo and (left := self.limits.calls - len(self.made)) > 0:
-            ready = {name: given for name in todo if (given := self._arguments(name, graph)) is not None}
-            wave = dict([*ready.items()][:left])
+            wave = await asyncio.to_thread(self._ready, todo, graph, left, until)  # answers may hold many values
             if not wave or not await self._wave(wave, until):
                 return
             todo = [name for name in todo if name not in wave]
@@ -204,13 +206,12 @@ class _Reads:
         meant = frozenset(words_of(self.task))
         return sorted(found, key=lambda name: -len(meant.intersection(words_of(name)) - VERBS))
 
-    async def _wave(self, wave: Mapping[str, dict[str, Any]], until: float | None) -> bool:
+    async def _wave(self, wave: Mapping[str, dict[str, Any]], until: float) -> bool:
         """Make some calls at once; whether there is time for more."""
         limiter, begun = asyncio.Semaphore(self.limits.at_once), dict[str, float]()
         calls = {asyncio.create_task(self._call(name, given, limiter, begun)): name for name, given in wave.items()}
         try:
-            left = None if until is None else max(0.0, until - time.monotonic())
-            done, late = await asyncio.wait(calls, timeout=left)
+            done, late = await asyncio.wait(calls, timeout=max(0.0, until - time.monotonic()))
         finally:
             for each in calls:
                 each.add_done_callback(_heard_out)
@@ -236,13 +237,13 @@ class _Reads:
                 return None
             self.catalogue.probed.add(name)
             begun[name] = time.monotonic()
-            async with Toolset([] if self.held else [tool]).opened():
+            async with Toolset([] if self.opened else [tool]).opened():
                 reply = await single_call(tool, arguments, self.approval, self.redactor, self.timeout_s, attempts=1)
             if reply.error is not None:
                 if reply.status in CLOSING:
                     self.closed.add(place)
                 return self._read(name, arguments, reply.status or "error", since=begun[name])
-            await asyncio.to_thread(self.pools.setdefault(place, ValuePool()).add, name, arguments, reply.value)
+            self.answers.append((place, name, arguments, reply.value))
             return self._read(name, arguments, "ok", await self._learnt(name, reply.value), since=begun[name])
 
     def _read(
@@ -258,6 +259,19 @@ class _Reads:
         if learning is not None:
             await asyncio.wait([asyncio.wrap_future(learning)], timeout=LEARNT_S)
         return learning is not None
+
+    def _ready(self, todo: list[str], graph: ToolGraph, most: int, until: float) -> dict[str, dict[str, Any]]:
+        """Return the arguments of the tools that can be called now, so many at most, as far as there is time."""
+        while self.answers:
+            place, tool, arguments, value = self.answers.pop()
+            self.pools.setdefault(place, ValuePool()).add(tool, arguments, _first(value))
+        found: dict[str, dict[str, Any]] = {}
+        for name in todo:
+            if len(found) >= most or time.monotonic() >= until:
+                break
+            if (given := self._arguments(name, graph)) is not None:
+                found[name] = given
+        return found
 
     # -- arguments -----------------------------------------------------------------------------------------------------
 
@@ -294,10 +308,21 @@ def _heard_out(call: asyncio.Task[Any]) -> None:
         call.exception()
 
 
+def _first(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """Return an answer with the first items of its lists alone: one tool is called once."""
+    if depth <= 0:
+        return None
+    if isinstance(value, dict):
+        return {key: _first(each, depth - 1) for key, each in value.items()}
+    return [_first(each, depth - 1) for each in value[:ITEMS]] if isinstance(value, list) else value
+
+
 def _asks(approval: Approval, tool: Tool, arguments: dict[str, Any]) -> bool:
-    """Whether somebody would have to be asked about a call, or a rule denies it."""
+    """Whether somebody would have to be asked about a call, or a rule denies it, or says that it is no read."""
     if approval.policy is None:
         return approval.of_read() is not None
+    if not approval.policy.reads(tool.protocol):
+        return True
     protocol = tool.protocol
     asked = ApprovalRequest(tool.name, arguments, Effect.READ, protocol.description, protocol=protocol)
     return approval.policy.judge(asked).ruled is not True

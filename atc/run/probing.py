@@ -43,7 +43,7 @@ async def probe_offered(run: Run) -> None:
         among=[name for name, tool in run.tools.items() if tool.kept is None],
         task=run.task,
         limits=IN_RUN,
-        held=True,
+        opened=True,
         heard=heard,
     )
     if any(read.learnt for read in run.probed):
