@@ -42,7 +42,7 @@ PLACES = (
 )
 """Where a document is looked for, below the address that was given; the first nine also below its host."""
 
-PAGES = ("docs", "swagger-ui/index.html", "redoc", "api/docs", "swagger/", "apidocs/")
+PAGES = ("docs", "swagger-ui/index.html", "redoc", "api/docs", "swagger/", "apidocs/", "ui/")
 """Pages of reference that name the document they show."""
 
 CATALOG = ".well-known/api-catalog"
@@ -270,7 +270,7 @@ def _texts(items: Any, key: str) -> list[str]:
 
 def _nothing(site: Site) -> str:
     """What was asked, and what to do."""
-    paths = ", ".join(urlsplit(place).path for place in site.asked)
+    paths = ", ".join(urlsplit(place).path or "/" for place in site.asked)
     locked = f"; {site.refused} of them ask for a credential" if site.refused else ""
     away = f"; it names {', '.join(site.elsewhere)}, which was not asked" if site.elsewhere else ""
     own = urlsplit(public_url(site.url))
