@@ -16,7 +16,7 @@ from typing import Any
 
 from atc.calls.json_values import canonical
 from atc.catalogue.graph.resources import OWN, REFERS, UNTOLD, Field, Fields, Wanted, fit, wanted
-from atc.schemas.identifiers import VERBS, affinity, owner_of, words_of
+from atc.schemas.identifiers import VERBS, affinity, is_identifier, owner_of, words_of
 from atc.schemas.infer.text import MASKED
 from atc.schemas.protocol import Protocol, parameters_of
 
@@ -108,6 +108,11 @@ class ValuePool:
                     found.append((score - (0.5 if seen.tool == tool else 0.0), seen))
         found.sort(key=lambda pair: (-pair[0], len(pair[1].path), pair[1].tool, str(pair[1].path), str(pair[1].value)))
         return [(score, seen) for score, seen in found if score > 0]
+
+    def find(self, value: Scalar) -> Seen | None:
+        """Where a value was seen; of several places, one that identifies a thing."""
+        found = [seen for kept in self._by_field.values() for seen in kept if str(seen.value) == str(value)]
+        return max(found, key=lambda seen: is_identifier(seen.field), default=None)
 
     def words(self, tool: str) -> list[Seen]:
         """Names and titles that were seen, for somebody who searches: those of the tool's own matter first."""
@@ -260,6 +265,13 @@ def combinations(options: Mapping[str, list[Candidate]]) -> Iterator[Bindings]:
         ways.setdefault(canonical({name: bindings[name].value for name in names}), bindings)
     ordered = sorted(ways.values(), key=_twice)
     yield from ordered[:MAX_COMBINATIONS]
+
+
+def together(options: Mapping[str, list[Candidate]]) -> Iterator[Bindings]:
+    """Ways in which the values of all arguments belong together: the first of each, then the second, and so on."""
+    if options and all(options.values()):
+        for depth in range(max(map(len, options.values()))):
+            yield {name: found[min(depth, len(found) - 1)] for name, found in options.items()}
 
 
 def _twice(bindings: Bindings) -> int:

@@ -45,7 +45,7 @@ def test_a_tool_that_needs_nothing_is_documented_by_one_call_and_no_model(servic
     found = line(report, "list_shelves")
     assert (found.state, found.reason, found.round, found.calls, found.helpers) == ("documented", "", 1, 1, ())
     assert found.fields >= 2
-    assert model.count("program") == 0
+    assert model.count("values") == 0
     (protocol,) = report.protocols
     assert protocol.provenance is Provenance.INFERRED
     assert protocol.returns is not None
