@@ -16,7 +16,7 @@ from atc.calls.json_values import canonical
 from atc.models.base import Message, Model
 from atc.probing.candidates import LIKELY, MAX_TEXT, Candidate, ValuePool, literal_call
 from atc.probing.document import enforced
-from atc.probing.record import Instance, Record, printable
+from atc.probing.record import Record, printable
 from atc.schemas.identifiers import HANDED_OUT, NAMES, THINGS, is_identifier, words_of
 from atc.schemas.infer.text import MASKED, is_secret_name, looks_secret, may_be_name
 from atc.schemas.protocol import Protocol
@@ -139,20 +139,6 @@ class Asker:
             schema=schema,
         )
         return reply.value if not reply.problem and isinstance(reply.value, dict) else {}
-
-    async def describe(self, tool: Protocol, instance: Instance) -> str:
-        """One sentence about what a tool returns.
-
-        Raises:
-            BudgetExceeded, ModelError, ModelUnavailable: from the model.
-        """
-        response = json.dumps(instance.response, ensure_ascii=False)[:800]
-        call = literal_call(tool, instance.arguments)
-        text = prompt("probe_describe", tool=tool.name, call=fenced(call), response=fenced(response))
-        reply = await self.model.complete(
-            [Message("user", text)], max_tokens=60, temperature=0.0, seed=self.settings.seed
-        )
-        return one_line(reply.text).strip("`\"' ")
 
 
 def accepted(lacking: Lacking, proposed: Mapping[str, Sequence[Any]], pool: ValuePool) -> dict[str, list[Candidate]]:

@@ -302,6 +302,13 @@ def _distinct(names: list[str], options: Mapping[str, list[Candidate]]) -> Bindi
     return chosen
 
 
+def is_guess(parameter: str, schema: Mapping[str, Any], value: Any) -> bool:
+    """Whether a value was only tried because nothing was known of its argument: it means nothing to anybody."""
+    guessed = any(value is each or (value == each and type(value) is type(each)) for each in _ANYTHING)
+    numbered = value == 1 and words_of(parameter)[-1:] == ("number",)
+    return guessed and not numbered and not _types(schema) and not any(_by_name(parameter, schema))
+
+
 def least_sure(bindings: Bindings) -> float:
     """The certainty of the least certain argument; :data:`SURE` without arguments."""
     return min((candidate.sure for candidate in bindings.values()), default=SURE)
@@ -351,37 +358,6 @@ def _kind(value: Any) -> set[str]:
     return {"number"} if isinstance(value, float) else {"string"}
 
 
-@dataclass(frozen=True)
-class Written:
-    """A program and the tools that it calls beside the one that is probed."""
-
-    source: str
-    helpers: tuple[str, ...]
-
-
-def program_for(protocol: Protocol, bindings: Bindings, protocols: Mapping[str, Protocol], *, fetch: bool) -> Written:
-    """A program that calls one tool and leaves its response in ``answer``.
-
-    Args:
-        protocol: the tool's.
-        bindings: a value for each argument that is given, by the tool's own name of it.
-        protocols: of all tools, to write helpers' calls.
-        fetch: get values from the tools that they were seen at, not as literals.
-    """
-    lines: list[str] = []
-    variables: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
-    arguments: dict[str, str] = {}
-    for name, candidate in bindings.items():
-        seen = candidate.seen
-        written = None
-        if fetch and seen is not None and seen.tool in protocols and seen.tool != protocol.name:
-            written = _fetched(seen, protocols, variables, lines)
-        arguments[name] = written or repr(candidate.value)
-    call = call_of(protocol, arguments)
-    helpers = tuple(dict.fromkeys(tool for tool, _ in variables))
-    return Written("\n".join([*lines, f"answer = {call}"]) + "\n", helpers)
-
-
 def call_of(protocol: Protocol, written: Mapping[str, str]) -> str:
     """A call as a program writes it; ``written`` has the expression of each argument."""
     names = {parameter.original: parameter.name for parameter in parameters_of(protocol)}
@@ -392,27 +368,6 @@ def call_of(protocol: Protocol, written: Mapping[str, str]) -> str:
     if odd:
         parts.append("**{" + ", ".join(f"{name!r}: {text}" for name, text in odd.items()) + "}")
     return f"{protocol.name}({', '.join(parts)})"
-
-
-def _fetched(
-    seen: Seen,
-    protocols: Mapping[str, Protocol],
-    variables: dict[tuple[str, tuple[tuple[str, str], ...]], str],
-    lines: list[str],
-) -> str:
-    arguments = tuple((name, repr(value)) for name, value in seen.arguments)
-    key = (seen.tool, arguments)
-    if key not in variables:
-        taken = {*variables.values(), *protocols}  # a variable must hide no tool
-        variables[key] = next(name for name in _names(seen.tool) if name not in taken)
-        lines.append(f"{variables[key]} = {call_of(protocols[seen.tool], dict(arguments))}")
-    return variables[key] + "".join(f"[{step!r}]" for step in seen.path)
-
-
-def _names(tool: str) -> Iterator[str]:
-    base = f"from_{tool}"
-    yield base
-    yield from (f"{base}_{number}" for number in range(2, 100))
 
 
 def literal_call(protocol: Protocol, arguments: Mapping[str, Any]) -> str:

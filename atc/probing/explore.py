@@ -7,15 +7,15 @@ missing that only somebody who knows the subject can supply, a model proposes va
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from atc.calls.json_values import canonical
 from atc.errors import BudgetExceeded, ModelError
-from atc.probing.arguments import NONSENSE
+from atc.probing.arguments import NOBODYS, NONSENSE
 from atc.probing.asking import Asker, Lacking, accepted, answers_of
-from atc.probing.call_policy import Meter, Runner, Trial
+from atc.probing.call_policy import Meter, Runner
 from atc.probing.candidates import (
     LIKELY,
     SURE,
@@ -28,26 +28,15 @@ from atc.probing.candidates import (
     is_word,
     least_sure,
     literal_call,
-    program_for,
     together,
 )
-from atc.probing.document import described, merged_arguments, protocol_of
-from atc.probing.record import Record, hidden, key_of, printable
+from atc.probing.document import merged_arguments, protocol_of
+from atc.probing.record import MAX_INSTANCES, Record, key_of, printable
 from atc.result import Effect
 from atc.schemas.identifiers import words_of
 from atc.schemas.infer.shape import mask
 from atc.schemas.protocol import Protocol
 from atc.schemas.types import OBSERVED
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A question and the program that answers it, with the tools beside the probed one that it may call."""
-
-    question: str
-    program: str
-    helpers: tuple[str, ...] = ()
-
 
 LIKELY_TRIES, OTHER_TRIES = 4, 2
 """Calls of one tool in a round with values that are likely, and with any others."""
@@ -102,8 +91,7 @@ class Explorer:
             return
         if found:
             record.state, record.reason, record.round = "documented", "", number
-            await self._vary(record, chain)
-            await self._describe(record)
+            await self._vary(record)
         elif record.answered:
             record.state, record.reason = "partial", "every answer was empty"
         else:
@@ -134,7 +122,7 @@ class Explorer:
                     return False
                 if (bindings := self._structural(record, chain, least)) is None:
                     break
-                if await self._try(record, bindings, chain):
+                if await self._try(record, bindings):
                     return True
         return False
 
@@ -238,57 +226,45 @@ class Explorer:
         """The schema of the arguments: what the source says, bettered by evidence."""
         return merged_arguments(self.protocol(record.name), record)
 
-    async def _try(self, record: Record, bindings: Bindings, chain: bool) -> bool:
-        protocols = {name: tool.protocol for name, tool in self.runner.tools.items()}
-        written = program_for(self.protocol(record.name), bindings, protocols, fetch=chain)
-        record.run.add(key_of({name: candidate.value for name, candidate in bindings.items()}))
-        arguments = {name: candidate.value for name, candidate in bindings.items()}
-        question = f"What does {literal_call(self.protocol(record.name), arguments)} return?"
-        return await self._run(record, Proposal(question, written.source, written.helpers))
-
-    async def _describe(self, record: Record) -> None:
-        declared = self.protocol(record.name)
-        if self.asker is None or described(declared) or record.description or not record.instances:
-            return
-        try:
-            record.description = await self.asker.describe(protocol_of(declared, record), record.instances[0])
-        except (BudgetExceeded, ModelError):
-            return  # a document without a sentence is one all the same
-
     # -- trying ------------------------------------------------------------------------------------------------------
 
-    async def _run(self, record: Record, proposal: Proposal) -> bool:
-        """Run a program and learn from every call in it. Whether the probed tool answered with something."""
+    async def _try(self, record: Record, bindings: Bindings) -> bool:
+        helpers = (candidate.seen.tool for candidate in bindings.values() if candidate.seen is not None)
+        found = await self._call(record, {name: candidate.value for name, candidate in bindings.items()})
+        if found and len(record.instances) == 1:
+            record.helpers = tuple(name for name in dict.fromkeys(helpers) if name != record.name)
+        return found
+
+    async def _call(self, record: Record, arguments: dict[str, Any]) -> bool:
+        """Make one call and learn from it. Whether the tool answered it with something."""
         record.tries += 1
-        trial = await self.runner.run(proposal.program, [record.name, *proposal.helpers])
+        record.run.add(key_of(arguments))
+        program = f"answer = {literal_call(self.protocol(record.name), arguments)}\n"
+        trial = await self.runner.run(program, [record.name])
         record.broke = printable(str(mask(trial.problem)))
-        found = self._learn(record, proposal, trial)
-        for name in {record.name, *(call.tool for call in trial.calls)} & self.records.keys():
-            self.keep(self.records[name])
-        return found
-
-    def _learn(self, record: Record, proposal: Proposal, trial: Trial) -> bool:
         found = False
-        made = [call for call in trial.calls if call.status != "refused" and call.tool in self.runner.tools]
-        given = [call.arguments for call in made]
-        asked, source = hidden(proposal.question, given), hidden(trial.program, given)
-        for call in made:
-            other, question, program = self.records[call.tool], asked, source
-            if other is not record:
-                written = literal_call(self.protocol(other.name), mask(call.arguments))
-                question, program = f"What does {written} return?", f"answer = {written}\n"
-            full = other.learn(call, question, program)
-            if call.succeeded:
-                self.pool.add(call.tool, call.arguments, call.value)
-            if other is record and full:
-                found = True
-                if len(record.instances) == 1:
-                    record.helpers = tuple(
-                        dict.fromkeys(c.tool for c in trial.calls if c.succeeded and c.tool != record.name)
-                    )
+        for call in trial.calls:
+            if call.tool == record.name:
+                found |= record.learn(call)
+                if call.succeeded:
+                    self.pool.add(call.tool, call.arguments, call.value)
+        self.keep(record)
         return found
 
-    async def _vary(self, record: Record, chain: bool) -> None:
+    async def _again(self, record: Record, arguments: dict[str, Any]) -> None:
+        if not record.was_tried(arguments):
+            await self._call(record, arguments)
+
+    async def complete(self, record: Record, calls: Sequence[dict[str, Any]]) -> None:
+        """Make the calls that a tool's demonstration lacks, until one is answered."""
+        for arguments in calls:
+            if not self.meter.left(record.name) or record.was_tried(arguments):
+                continue
+            del record.instances[MAX_INSTANCES - 1 :]  # room for what is demonstrated
+            if await self._call(record, arguments):
+                return
+
+    async def _vary(self, record: Record) -> None:
         """More instances on purpose: other values, each optional argument, one argument less, one that is wrong."""
         if self.runner.tools[record.name].protocol.effect is not Effect.READ:
             return  # what may change something is not called for variety's sake
@@ -297,28 +273,28 @@ class Explorer:
             bindings = self._structural(record, True, 0.5)
             if bindings is None or not await self._worth(record):
                 break
-            await self._try(record, bindings, chain)
+            await self._try(record, bindings)
         schema = self._arguments(record)
         optional = [name for name in schema.get("properties", {}) if name not in schema.get("required", ())]
         for name in optional[:4]:
             options = [c for c in self._options(record, name, schema, True) if c.sure >= 0.5]
             if options and name not in given and await self._worth(record):
-                await self._literal(record, {**given, name: options[0].value})
+                await self._again(record, {**given, name: options[0].value})
         await self._provoke(record, given)
         for name in self._whole_candidates(record, given)[:2]:
             if await self._worth(record):
-                await self._literal(record, {**given, name: given[name] + 0.5})
+                await self._again(record, {**given, name: given[name] + 0.5})
         declared = set(self.protocol(record.name).required)
         for name in [name for name in given if name not in declared][:4]:
             if await self._worth(record):
-                await self._literal(record, {key: value for key, value in given.items() if key != name})
+                await self._again(record, {key: value for key, value in given.items() if key != name})
         for name in self._observed_numbers(record, given)[:2]:
             if await self._worth(record):
-                await self._literal(record, {**given, name: NONSENSE})  # is it a number only because we chose one?
+                await self._again(record, {**given, name: NONSENSE})  # is it a number only because we chose one?
         if given and await self._worth(record):
             name = next(iter(given))
-            wrong = -987_654_321 if isinstance(given[name], int | float) else NONSENSE
-            await self._literal(record, {**given, name: wrong})
+            wrong = NOBODYS if isinstance(given[name], int | float) else NONSENSE
+            await self._again(record, {**given, name: wrong})
 
     def _whole_candidates(self, record: Record, given: dict[str, Any]) -> list[str]:
         """Arguments that are whole numbers only because we chose them so: neither counts nor identifiers."""
@@ -350,17 +326,12 @@ class Explorer:
             untyped = sorted(name for name in optional if not _typed(known[name]) or OBSERVED in known[name])
             if not untyped or untyped == before or not await self._worth(record):
                 return
-            await self._literal(record, {**given, **dict.fromkeys(untyped, NONSENSE)})
+            await self._again(record, {**given, **dict.fromkeys(untyped, NONSENSE)})
             before = untyped
 
     async def _worth(self, record: Record) -> bool:
         """Whether there are calls left for variety: some are kept for a later need."""
         return self.meter.left(record.name) > 1
-
-    async def _literal(self, record: Record, arguments: dict[str, Any]) -> None:
-        if not record.was_tried(arguments):
-            call = literal_call(self.protocol(record.name), arguments)
-            await self._run(record, Proposal(f"What does {call} return?", f"answer = {call}\n", ()))
 
 
 def _takes_any(protocol: Protocol) -> bool:

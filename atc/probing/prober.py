@@ -19,13 +19,17 @@ from atc.models.resolve import resolve_model
 from atc.probing.asking import Asker
 from atc.probing.call_policy import Budget, Meter, Runner, metered
 from atc.probing.candidates import ValuePool
+from atc.probing.demonstrations import demonstrate
 from atc.probing.document import Store
 from atc.probing.drift import Drift, look_again
 from atc.probing.explore import Explorer
+from atc.probing.questions import ask, untold
 from atc.probing.record import Record
 from atc.probing.report import Report, report_of
+from atc.result import Effect
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
+from atc.schemas.protocol import Protocol
 from atc.settings import Settings
 from atc.tools.tool import Toolset
 
@@ -99,15 +103,20 @@ class Prober:
         """:meth:`probe` for asynchronous code. Stopped in the middle, it keeps what is known in ``folder``."""
         store = Store(self.folder)
         records, spent = store.load(self.tools), ModelBudget(None, None, None)
+        declared = {name: tool.protocol for name, tool in self.tools.items()}
         async with self._runner(records) as (runner, meter):
             asker = Asker(BudgetedModel(self._model(), spent), self.settings) if self.tries else None
             explorer = Explorer(runner, records, ValuePool(), asker, meter, store.save)
             explorer.remember()
             try:
                 await self._rounds(explorer, records, meter, store)
+                await self._demonstrated(explorer, declared)
+                if asker is not None:
+                    await ask(asker, untold(declared, records), records)
             except BaseExceptionGroup as group:
                 raise _first(group) from None  # by itself: a group would hide what is wrong
             finally:  # also what tools learnt while others were probed, and while they were under way
+                demonstrate(declared, records)
                 for record in records.values():
                     store.save(record)
                     if record.state == "documented":
@@ -158,6 +167,19 @@ class Prober:
             await stack.enter_async_context(allowed.opened())
             await sandbox.prepare()
             yield Runner(allowed, sandbox, self.settings, self._approve, lambda *_: None), meter
+
+    async def _demonstrated(self, explorer: Explorer, declared: dict[str, Protocol]) -> None:
+        """Demonstrate each documented tool; a read that was only called with guesses is called with what can be read.
+
+        What is answered then may be what another tool's demonstration lacks.
+        """
+        for _ in range(2):
+            ways = demonstrate(declared, explorer.records)
+            for name, record in ways.records.items():
+                tool = explorer.runner.tools.get(name)
+                if record.demonstration is None and tool is not None and tool.protocol.effect is Effect.READ:
+                    await explorer.complete(record, ways.missing(name))
+        demonstrate(declared, explorer.records)
 
     async def _rounds(self, explorer: Explorer, records: dict[str, Record], meter: Meter, store: Store) -> None:
         """B starts with all tools that may be called, H is empty; until a round adds nothing (Eq. 3).
