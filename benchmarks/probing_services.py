@@ -25,6 +25,7 @@ import httpx
 import typer
 
 from atc.cli.console import guarded
+from atc.models.base import Model
 from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober
 from atc.probing.report import Report
@@ -145,14 +146,14 @@ class Probed:
     returns: Score = field(default_factory=Score)
 
 
-def probed(other: Other) -> Probed:
-    """Probe a service from nothing, without a model."""
+def probed(other: Other, model: Model | None = None, tries: int = 0) -> Probed:
+    """Probe a service from nothing, without a model or with one that is asked so often."""
     with running(other) as base, counted(base) as proxy:
         listed_reads = reads_of(other, base)
         truth = truth_of(other, base)
         tools = Toolset.from_openapi(document(other.name, proxy.base, (*listed_reads, *other.changes)))
         started = time.monotonic()
-        with Prober(tools, tries=0, budget=Budget(calls_a_minute=100_000)) as prober:
+        with Prober(tools, model, Budget(calls_a_minute=100_000), tries) as prober:
             report = prober.probe()
         seconds = time.monotonic() - started
         return _held_against(truth, other, report, tools, listed_reads, proxy, seconds)
