@@ -11,7 +11,7 @@ from atc._host.redaction import Redactor
 from atc._records.events import CallStarted
 from atc._records.origins import CallOrigins, data_flow
 from atc._records.packing import as_text, pack
-from atc._records.records import ArgumentRepair, BodyError, DataFlow, Drift, Feed
+from atc._records.records import ArgumentRepair, BodyError, DataFlow, Drift, Feed, RecordedSession
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread, call_key
 from atc.calls.idempotency import SentKey
@@ -191,7 +191,12 @@ class Attempt:
         return CallReply(error=redactor.text(error.message), status=error.status)
 
     def _flow(self) -> DataFlow | None:
-        return data_flow(self.origins or {}, self.untrusted, self.author_saw, self.strangers)
+        return data_flow(self.origins or {}, self.untrusted, self.author_saw, self.strangers, self.session)
+
+    @property
+    def session(self) -> RecordedSession | None:
+        """The recorded login that goes with the call, unless it only reads."""
+        return None if self.reads else self.granted.session
 
     @property
     def is_cut(self) -> bool:

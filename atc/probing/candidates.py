@@ -118,6 +118,11 @@ class ValuePool:
         found = [seen for kept in self._by_field.values() for seen in kept if str(seen.value) == str(value)]
         return max(found, key=lambda seen: is_identifier(seen.field), default=None)
 
+    def at(self, tool: str, path: tuple[str, ...]) -> list[Seen]:
+        """Values at one place of the responses of a tool; ``[]`` in the path stands for an item."""
+        kept = self._by_field.get(next((step for step in reversed(path) if step != "[]"), "").lower(), ())
+        return [seen for seen in kept if seen.tool == tool and _named(seen.path) == path]
+
     def words(self, tool: str) -> list[Seen]:
         """Names and titles that were seen, for somebody who searches: those of the tool's own matter first."""
         about = frozenset(words_of(tool)) - VERBS

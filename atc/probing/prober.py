@@ -21,7 +21,7 @@ from atc.probing.asking import Asker
 from atc.probing.call_policy import Budget, Meter, Runner, metered
 from atc.probing.candidates import ValuePool
 from atc.probing.demonstrations import demonstrate
-from atc.probing.document import Store
+from atc.probing.document import FROM_RECORDING, Store, take_recorded
 from atc.probing.drift import Drift, look_again
 from atc.probing.explore import Explorer
 from atc.probing.questions import ask, untold
@@ -121,6 +121,10 @@ class Prober:
         """:meth:`probe` for asynchronous code. Stopped in the middle, it keeps what is known in ``folder``."""
         store = Store(self.folder)
         records, spent = store.load(self.tools), ModelBudget(None, None, None)
+        take_recorded(self.tools, records)
+        if all(record.state == "documented" for record in records.values()):  # nothing has to be called
+            store.keep(self.tools, records)
+            return report_of(self.tools, records, Meter(self.budget), spent)
         declared = {name: tool.protocol for name, tool in self.tools.items()}
         async with self._runner(records) as (runner, meter, steps):
             asker = Asker(BudgetedModel(self._model(), spent), self.settings) if self.tries else None
@@ -135,10 +139,7 @@ class Prober:
                 raise _first(group) from None  # by itself: a group would hide what is wrong
             finally:  # also what tools learnt while others were probed, and while they were under way
                 demonstrate(declared, records)
-                for record in records.values():
-                    store.save(record)
-                    if record.state == "documented":
-                        store.document(self.tools[record.name].protocol, record)
+                store.keep(self.tools, records)
         return report_of(self.tools, records, meter, spent)
 
     def check(self) -> list[Drift]:
@@ -156,10 +157,13 @@ class Prober:
     async def acheck(self) -> list[Drift]:
         """:meth:`check` for asynchronous code."""
         store = Store(self.folder, must_exist=True)
-        records = {name: record for name, record in store.load_all().items() if record.state == "documented"}
+        known = [record for record in store.load_all().values() if record.state == "documented"]
+        records = {record.name: record for record in known if record.reason != FROM_RECORDING}
         if not records:
             raise UsageError(
-                f"{self.folder} holds no record of a documented tool: probe it first, with -o {self.folder}"
+                f"{self.folder} documents tools from a recording alone, which were never called: record anew"
+                if known
+                else f"{self.folder} holds no record of a documented tool: probe it first, with -o {self.folder}"
             )
         made = []
         async with self._runner(records) as (runner, _, steps):
@@ -195,7 +199,8 @@ class Prober:
             ways = demonstrate(declared, explorer.records)
             for name, record in ways.records.items():
                 tool = explorer.runner.tools.get(name)
-                if record.demonstration is None and tool is not None and tool.protocol.effect is Effect.READ:
+                called = tool is not None and tool.protocol.effect is Effect.READ and record.instances
+                if record.demonstration is None and called:  # nothing is sent for what a recording answers
                     await explorer.complete(record, ways.missing(name))
         demonstrate(declared, explorer.records)
 
