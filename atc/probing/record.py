@@ -71,6 +71,10 @@ class Refusal:
         """What the service wrote, without our label before it."""
         return self.own_words or self.error
 
+    def quotes(self) -> set[str]:
+        """The arguments whose values the service repeats in quotes."""
+        return {name for name, value in self.arguments.items() if _quoted(value, self.error)}
+
     def to_json(self) -> dict[str, Any]:
         """The refusal as a record keeps it."""
         return {"arguments": self.arguments, "status": self.status, "said": self.error, "words": self.own_words}
@@ -131,17 +135,29 @@ class Record:
         return key_of(arguments) in self.tried or key_of(arguments) in self.run
 
     def named_in_refusal(self, names: set[str]) -> list[str]:
-        """Of these arguments, those that the last refusal names, in its order."""
-        error = self.refusals[-1].error if self.refusals else ""
-        found = {name: match.start() for name in names if (match := re.search(rf"\b{re.escape(name)}\b", error))}
-        return sorted(found, key=lambda name: found[name])[:4]
+        """Of these arguments, those that refusals name: the last one's first, in its order.
+
+        A worse call that came later does not take away what an earlier refusal said.
+        """
+        found: dict[str, None] = {}
+        for refusal in reversed(self.refusals):
+            at = {name: match.start() for name in names if (match := _word(name).search(refusal.error))}
+            found |= dict.fromkeys(sorted(at, key=lambda name: at[name]))
+        return list(found)[:4]
+
+    def refused_with(self, names: set[str]) -> bool:
+        """Whether a call with just these arguments was refused."""
+        return any(refusal.arguments.keys() == names for refusal in self.refusals)
 
     def refused_values(self, name: str) -> set[str]:
-        """Values of an argument that a refusal quotes, in canonical form: the service does not know them."""
+        """Values of an argument that a refusal quotes, in canonical form: the service does not know them.
+
+        One that quotes those of several may mean any of them.
+        """
         return {
             canonical(refusal.arguments[name])
             for refusal in self.refusals
-            if name in refusal.arguments and _quoted(refusal.arguments[name], refusal.error)
+            if name in refusal.arguments and refusal.quotes() == {name}
         }
 
     def learn(self, call: Call) -> bool:
@@ -211,6 +227,10 @@ class Record:
             refusals=[Refusal.from_json(refusal) for refusal in raw["refusals"]],
             tried=set(raw["tried"]),
         )
+
+
+def _word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{re.escape(name)}\b")
 
 
 def _safe_text(text: str, arguments: Mapping[str, Any]) -> str:
