@@ -3,7 +3,8 @@
 ``python -m benchmarks.probing_run --out ROWS.jsonl [--system plain,probe,look,both] [--service atlas,datasette]
 [--tasks 20] [--seeds 1] [--minutes M]`` asks the model that the settings name (``ATC_MODEL``, ``ATC_BASE_URL``). Each
 try is a line of the file, and the same command goes on from there; each system may have a command of its own, side by
-side. ``--summary ROWS.jsonl`` prints the table.
+side. ``--summary ROWS.jsonl`` prints the table. ``--reach`` asks no model: it
+counts how many of the tools that the reference programs of the tasks call are known when the first program is written.
 
 * **atlas**: the bundled service, with two trips in it. All 34 tools are offered; its document tells their names, those
   of their parameters, and which of these are required. The tasks are those of :mod:`benchmarks.atlas` that only read,
@@ -21,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 import sqlite3
 import tempfile
 import time
@@ -36,11 +38,14 @@ import typer
 from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from atc import Agent
+from atc import Agent, Catalogue
+from atc._host.redaction import Redactor
+from atc.calls.approval import Approval
 from atc.cli.console import INTERRUPTED, err, guarded, print_json
 from atc.errors import AtcError, UsageError
 from atc.models.base import Model
 from atc.models.resolve import resolve_model
+from atc.probing.reads import IN_RUN, probe_reads
 from atc.settings import Settings
 from atc.tools.tool import Toolset
 from benchmarks.atlas import AtlasTask, check, load_tasks, reference_answer
@@ -117,8 +122,13 @@ def questions(service: str, most: int) -> list[Question]:
     """The tasks of a service, always the same ones: drawn by the hash of their names."""
     if service == "datasette":
         return sorted(_of_museum(), key=lambda each: _drawn(each.id))[:most]
+    return [of_atlas(each) for each in drawn_of_atlas(most)]
+
+
+def drawn_of_atlas(most: int) -> list[AtlasTask]:
+    """Tasks of Atlas that only read, and are not about trips."""
     reads = [t for t in load_tasks() if not t.writes and not any(word in t.reference for word in _OF_TRIPS)]
-    return [of_atlas(each) for each in sorted(reads, key=lambda each: _drawn(each.id))[:most]]
+    return sorted(reads, key=lambda each: _drawn(each.id))[:most]
 
 
 def _drawn(task: str) -> str:
@@ -255,6 +265,27 @@ def table(rows: list[Row]) -> list[tuple[Any, ...]]:
     ]
 
 
+async def reach(tasks: int) -> list[tuple[Any, ...]]:
+    """By the limit of calls: how many of the tools that reference programs call are known before the first program."""
+    found = []
+    with service("atlas") as (tools, _, _):
+        for limits in (IN_RUN, replace(IN_RUN, calls=40, seconds=60.0)):
+            needed = known = calls = 0
+            slowest = 0.0
+            for task in drawn_of_atlas(tasks):
+                wanted = {name for name in tools if re.search(rf"\b{name}\(", task.reference)}
+                with tempfile.TemporaryDirectory() as folder:
+                    settings = Settings.load(catalogue=folder)
+                    catalogue, began = Catalogue(tools, settings=settings), time.perf_counter()
+                    made = await probe_reads(catalogue, settings, Approval(), Redactor(), task=task.task, limits=limits)
+                    slowest = max(slowest, time.perf_counter() - began)
+                    catalogue.settle()
+                needed, calls = needed + len(wanted), calls + len(made)
+                known += len(wanted & {each.tool for each in made if each.learnt})
+            found.append((limits.calls, needed, known, calls, f"{slowest:.1f}"))
+    return found
+
+
 HEAD = (
     "service", "model", "system", "tries", "solved", "wrong", "calls", "probed", "model calls", "tokens", "looks",
     "writes", "probing s",
@@ -270,9 +301,18 @@ def main(
     seeds: Annotated[int, typer.Option(min=1)] = 1,
     minutes: Annotated[float, typer.Option(help="No try begins later than that after the first.")] = 600.0,
     summary: Annotated[Path | None, typer.Option(help="Print the table of a file, and try nothing.")] = None,
+    only_reach: Annotated[bool, typer.Option("--reach", help="What probing reaches, without a model.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare runs that probe, that look, and that do neither, over services without documents."""
+    if only_reach:
+        head = ("calls at most", "tools needed", "known", "calls", "slowest s")
+        lines = asyncio.run(reach(tasks))
+        if as_json:
+            print_json([dict(zip(head, line, strict=True)) for line in lines])
+        else:
+            show("atlas, names alone, without a model", head, lines)
+        return
     if (file := summary or out) is None:
         raise UsageError("say where the tries go (--out ROWS.jsonl), or which are shown (--summary ROWS.jsonl)")
     systems, services = listed(system, SYSTEMS, "system"), listed(only, NAMES, "service")
