@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,11 +30,11 @@ from atc.catalogue.catalogue import Catalogue
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.errors import UsageError
 from atc.probing.call_policy import door_of, why_not
-from atc.probing.candidates import LIKELY, SURE, Candidate, ValuePool, candidates, combinations
+from atc.probing.candidates import LIKELY, SURE, UNLIKELY, Candidate, ValuePool, candidates, combinations
 from atc.result import Effect
-from atc.schemas.identifiers import VERBS, words_of
+from atc.schemas.identifiers import GENERIC, VERBS, words_of
 from atc.schemas.observed import says_nothing
-from atc.schemas.protocol import Parameter, parameters_of
+from atc.schemas.protocol import Parameter, Protocol, parameters_of
 from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset
 
@@ -41,6 +42,8 @@ MAX_BYTES = 5_000_000
 """Bytes of one answer."""
 MAX_DEPTH, ITEMS = 12, 2
 """Levels of an answer, and items of a list, whose values serve as arguments."""
+AT_ONCE = 4
+"""Calls at the same time."""
 GRACE_S = 0.2
 """Seconds that a call which is given up has to end."""
 LEARNT_S = 5.0
@@ -58,17 +61,17 @@ class Limits:
     Attributes:
         calls: at most.
         seconds: that all take together; what is under way then is given up.
-        at_once: calls at the same time.
+        wave: calls after which it is seen anew what can be called, for their answers may serve as arguments.
     """
 
     calls: int
     seconds: float
-    at_once: int = 4
+    wave: int
 
 
-AT_START = Limits(calls=100, seconds=120.0)
+AT_START = Limits(calls=100, seconds=120.0, wave=25)
 """Of a server, which begins to serve meanwhile."""
-IN_RUN = Limits(calls=10, seconds=5.0)
+IN_RUN = Limits(calls=10, seconds=5.0, wave=4)
 """Of a run, whose first program waits for it."""
 
 
@@ -184,7 +187,8 @@ class _Reads:
         graph = await self.catalogue.current_graph()
         todo = self._silent(among, graph)
         while todo and (left := self.limits.calls - len(self.made)) > 0:
-            wave = await asyncio.to_thread(self._ready, todo, graph, left, until)  # answers may hold many values
+            most = min(left, self.limits.wave)
+            wave = await asyncio.to_thread(self._ready, todo, graph, most, until)  # answers may hold many values
             if not wave or not await self._wave(wave, until):
                 return
             todo = [name for name in todo if name not in wave]
@@ -203,12 +207,11 @@ class _Reads:
             and not why_not(tools[name].protocol)
             and says_nothing(shown[name].returns)
         ]
-        meant = frozenset(words_of(self.task))
-        return sorted(found, key=lambda name: -len(meant.intersection(words_of(name)) - VERBS))
+        return by_task(self.task, {name: tools[name].protocol for name in found})
 
     async def _wave(self, wave: Mapping[str, dict[str, Any]], until: float) -> bool:
         """Make some calls at once; whether there is time for more."""
-        limiter, begun = asyncio.Semaphore(self.limits.at_once), dict[str, float]()
+        limiter, begun = asyncio.Semaphore(AT_ONCE), dict[str, float]()
         calls = {asyncio.create_task(self._call(name, given, limiter, begun)): name for name, given in wave.items()}
         try:
             done, late = await asyncio.wait(calls, timeout=max(0.0, until - time.monotonic()))
@@ -265,17 +268,20 @@ class _Reads:
         while self.answers:
             place, tool, arguments, value = self.answers.pop()
             self.pools.setdefault(place, ValuePool()).add(tool, arguments, _first(value))
-        found: dict[str, dict[str, Any]] = {}
-        for name in todo:
-            if len(found) >= most or time.monotonic() >= until:
+        for least in (LIKELY, UNLIKELY):  # what only may be meant serves where nothing likelier can be called
+            found: dict[str, dict[str, Any]] = {}
+            for name in todo:
+                if len(found) >= most or time.monotonic() >= until:
+                    break
+                if (given := self._arguments(name, graph, least)) is not None:
+                    found[name] = given
+            if found:
                 break
-            if (given := self._arguments(name, graph)) is not None:
-                found[name] = given
         return found
 
     # -- arguments -----------------------------------------------------------------------------------------------------
 
-    def _arguments(self, name: str, graph: ToolGraph) -> dict[str, Any] | None:
+    def _arguments(self, name: str, graph: ToolGraph, least: float) -> dict[str, Any] | None:
         """Return what a tool is called with: what it must be given; ``None`` where a value of that is not known."""
         tool = self.catalogue.tools[name]
         pool = self.pools.get(door_of(tool).place)
@@ -284,11 +290,13 @@ class _Reads:
         required = [each for each in parameters_of(tool.protocol) if each.required]
         if len(required) < len(tool.protocol.required):
             return None  # one of them is not described at all
-        options = {each.original: [*self._values(each, name, pool, graph)] for each in required}
+        options = {each.original: [*self._values(each, name, pool, graph, least)] for each in required}
         found = next(combinations(options), None)
         return None if found is None else {each: candidate.value for each, candidate in found.items()}
 
-    def _values(self, parameter: Parameter, name: str, pool: ValuePool | None, graph: ToolGraph) -> Iterator[Candidate]:
+    def _values(
+        self, parameter: Parameter, name: str, pool: ValuePool | None, graph: ToolGraph, least: float
+    ) -> Iterator[Candidate]:
         """Yield the values of an argument that are known, the surest first."""
         known = candidates(parameter.original, parameter.schema, tool=name, pool=pool)
         stated = [each for each in known if each.seen is None and each.sure >= SURE]
@@ -299,7 +307,25 @@ class _Reads:
                     yield from (
                         Candidate(seen.value, SURE, seen) for seen in pool.at(feed.supplier.tool, feed.supplier.path)
                     )
-        yield from (each for each in known if each.seen is not None and each.sure >= LIKELY)
+        yield from (each for each in known if each.seen is not None and each.sure >= least)
+
+
+def by_task(task: str, tools: Mapping[str, Protocol]) -> list[str]:
+    """Return the names of tools, those first that a task seems to need, by the words of their names alone.
+
+    A word counts the more the fewer tools have it. What a tool that is meant must be given (a ``country_code``) counts
+    half for the tools that have its word in their names (``list_countries``): one of them may give it.
+    """
+    about = {name: frozenset(words_of(name)) - VERBS for name in tools}
+    common = Counter(word for words in about.values() for word in words)
+    meant = frozenset(words_of(task)) & common.keys()
+    own = {name: sum(1 / common[word] for word in words & meant) for name, words in about.items()}
+    wanted: dict[str, float] = {}
+    for name, known in own.items():
+        for word in {word for parameter in tools[name].required for word in words_of(parameter)} - GENERIC:
+            wanted[word] = max(wanted.get(word, 0.0), known / 2)
+    worth = {name: own[name] + max((wanted.get(word, 0.0) for word in about[name]), default=0.0) for name in tools}
+    return sorted(tools, key=lambda name: -worth[name])
 
 
 def _heard_out(call: asyncio.Task[Any]) -> None:

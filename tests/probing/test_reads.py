@@ -15,7 +15,7 @@ from atc._records.records import ProbedRead
 from atc.calls.approval import Approval, ApprovalRequest, Refusal
 from atc.calls.permissions import Permissions
 from atc.calls.permissions.agent_permissions import approval_of
-from atc.probing.reads import Limits, probe_reads
+from atc.probing.reads import Limits, by_task, probe_reads
 from atc.result import Effect
 from atc.schemas.protocol import Source
 from atc.tools.tool import Transport
@@ -51,6 +51,8 @@ class World:
         return Tool(tool.protocol.model_copy(update={"source": source}), Noting())
 
     def probe(self, approval: Approval = NEVER, **options: Any) -> list[ProbedRead]:
+        """Probe, with time enough for any machine."""
+        options = {"limits": Limits(calls=10, seconds=60, wave=4)} | options
         return asyncio.run(probe_reads(self.catalogue, self.settings, approval, Redactor(), **options))
 
     @property
@@ -106,6 +108,19 @@ def test_a_value_that_the_document_states_serves_and_the_task_chooses_among_them
     assert (world.sent("find"), world.sent("find_more")) == ({"state": "lost"}, {"n": 4})
 
 
+def test_tools_that_the_task_seems_to_need_come_first_and_what_may_feed_them_next(tmp_path: Path) -> None:
+    tools = [
+        make_tool("list_currencies", lambda _: {"id": 1}),
+        make_tool("get_moon", lambda _: {"id": 1}),
+        make_tool("list_countries", lambda _: {"id": 1}),
+        make_tool("public_holidays", lambda _: {"id": 1}, required=("country_code",), country_code=TEXT),
+    ]
+    protocols = {tool.name: tool.protocol for tool in tools}
+    made = by_task("Which public holidays has Japan?", protocols)
+    assert made == ["public_holidays", "list_countries", "list_currencies", "get_moon"]
+    assert by_task("", protocols) == [*protocols]
+
+
 def test_only_what_surely_reads_and_says_nothing_is_called(tmp_path: Path) -> None:
     known = {"type": "object", "properties": {"id": NUMBER}}
     world = World(
@@ -157,28 +172,27 @@ def test_a_function_that_is_asked_about_reads_is_not_asked_about_these(tmp_path:
     assert world.calls == []
 
 
-def test_calls_and_time_are_bounded_and_what_is_slow_is_given_up(tmp_path: Path) -> None:
-    async def never(_: Any) -> Any:
+def test_calls_are_bounded(tmp_path: Path) -> None:
+    world = World(tmp_path, *(make_tool(f"list_{n}", lambda _: {"id": 1}) for n in range(12)))
+    assert len(world.probe(limits=Limits(calls=5, seconds=60, wave=4))) == len(world.calls) == 5
+
+
+def test_a_read_that_outlasts_the_time_is_given_up_whether_it_ends_or_not(tmp_path: Path) -> None:
+    async def stubborn(_: Any) -> Any:
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         except asyncio.CancelledError:
-            await asyncio.sleep(60)  # it does not end when it is told to
+            await asyncio.sleep(600)
 
-    tools = [make_tool(f"list_{n}", lambda _: {"id": 1}) for n in range(12)]
-    world = World(tmp_path, *tools)
-    assert len(world.probe(limits=Limits(calls=5, seconds=30))) == len(world.calls) == 5
-
-    slow = World(tmp_path / "slow", make_tool("list_slow", never), make_tool("list_fast", lambda _: {"id": 1}))
-
-    async def timed() -> tuple[list[ProbedRead], float]:
+    async def timed(world: World) -> tuple[list[ProbedRead], float]:
         began = time.monotonic()
-        limits = Limits(calls=5, seconds=0.3)
-        made = await probe_reads(slow.catalogue, slow.settings, NEVER, Redactor(), limits=limits)
+        limits = Limits(calls=5, seconds=0.3, wave=4)
+        made = await probe_reads(world.catalogue, world.settings, NEVER, Redactor(), limits=limits)
         return made, time.monotonic() - began
 
-    made, seconds = asyncio.run(timed())
-    assert {each.tool: each.status for each in made} == {"list_slow": "timeout", "list_fast": "ok"}
-    assert seconds < 30
+    made, seconds = asyncio.run(timed(World(tmp_path, make_tool("list_slow", stubborn))))
+    assert [each.status for each in made] in (["timeout"], [])  # of a machine that did not come to it
+    assert seconds < 300
 
 
 def test_a_service_that_wants_a_credential_is_asked_no_more_and_no_read_is_repeated(tmp_path: Path) -> None:
@@ -189,7 +203,7 @@ def test_a_service_that_wants_a_credential_is_asked_no_more_and_no_read_is_repea
         raise ToolError("try again", status=503, transient=True)
 
     world = World(tmp_path, *(make_tool(f"list_{n}", closed) for n in range(4)), make_tool("list_there", down))
-    made = world.probe(limits=Limits(calls=10, seconds=30, at_once=1))
+    made = world.probe(limits=Limits(calls=10, seconds=60, wave=1))
     assert {each.tool: each.status for each in made} == {"list_0": 401, "list_there": 503}
     assert world.called == ["list_0", "list_there"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from atc import Agent, Result, Tool, Toolset
 from atc.errors import SettingsError
 from atc.models.fake import FakeModel
 from atc.result import Effect
+from atc.run import probing
 from atc.schemas.protocol import Source
 from tests.support.cli import atc
 from tests.support.tools import make_tool
@@ -65,6 +67,11 @@ class Shop:
         agent, model = self.agent(*(replies or (ANSWER,)), **settings)
         with agent:
             return agent.run("tell"), model.prompts[0][-1].content
+
+
+@pytest.fixture(autouse=True)
+def _time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "IN_RUN", replace(probing.IN_RUN, seconds=60.0))
 
 
 @pytest.fixture
