@@ -198,7 +198,7 @@ def test_a_crash_with_its_locals_shows_no_login(recording: Path, service: Server
     transport = Toolset.from_har(recording, session="memory")["get_api_tags"].transport
     assert transport is not None
     with pytest.raises(ToolError) as caught:
-        asyncio.run(transport({"owner": "me"}))  # type: ignore[arg-type]
+        asyncio.run(transport({"owner": "me"}))
     told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
     ours = "".join(line for line in told.format() if "tests/" not in line)
     assert not [each for each in TOKENS if each in ours]
