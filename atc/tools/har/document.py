@@ -20,7 +20,7 @@ from atc.schemas.infer.text import JSON_FORMATS, form, looks_secret, may_be_name
 from atc.schemas.types import EVIDENCE, OBSERVED
 from atc.tools.har.credentials import RecordedSecret, Wallet
 from atc.tools.har.entries import Entry
-from atc.tools.har.paths import PLACE, Pattern, Places, Seen, look_at, parsed, patterns, template
+from atc.tools.har.paths import PLACE, Pattern, Places, Seen, look_at, parsed, patterns, shared_prefix, template
 from atc.tools.openapi.operations import EXTENSION, named_effect
 from atc.tools.openapi.plan import essence, is_json
 from atc.tools.paging import is_positional
@@ -34,6 +34,10 @@ MIN_SHARED = 3
 MAX_WORDS, MAX_ALTERNATIVES, MAX_FAILED = 20_000, 5, 20
 """Words of one operation's answers that are counted, sets of credentials that it names, and refused calls that are
 looked at where no other was recorded."""
+MAX_ARGUMENTS = 100
+"""Arguments of one query or form: those that were sent most often."""
+MAX_NAMES = 5_000
+"""Names of arguments of one operation that are counted."""
 MAX_OPERATIONS = 2_000
 """Operations of one host; further ones are left out."""
 _JSON_TYPE = re.compile(r"application/(?:[a-z0-9][a-z0-9.-]{0,40}\+)?json")
@@ -83,11 +87,11 @@ def recorded(entries: Sequence[Entry], *, prefix: str = "") -> Recorded:
             if at in operations or len(operations) < MAX_OPERATIONS:
                 operations.setdefault(at, _Operation(*at)).add(entry, wallet.sent(entry))
         wallet.answered(entry)
-    places = Places(found, seen)
+    places, shared = Places(found, seen), shared_prefix([pattern for _, pattern in operations])
     paths: dict[str, Any] = {}
     for (method, pattern), operation in operations.items():
         names = places.names(pattern)
-        path = template(pattern, names)
+        path = template(pattern[shared:], names)
         paths.setdefault(path, {})[method.lower()] = operation.written(path, names, seen, wallet)
     first = calls[0]
     made = Recorded(first.host, first.scheme, first.port, {}, wallet.secrets)
@@ -95,7 +99,7 @@ def recorded(entries: Sequence[Entry], *, prefix: str = "") -> Recorded:
         {
             "openapi": "3.1.0",
             "info": {"title": made.origin.partition("//")[2], "version": "recorded"},
-            "servers": [{"url": made.origin}],
+            "servers": [{"url": made.origin + template(calls[0].segments[:shared], ()).rstrip("/")}],
             "paths": paths,
             "components": {"securitySchemes": wallet.schemes()},
         }
@@ -187,7 +191,7 @@ class _Operation:
             if part.startswith(PLACE):
                 self.parts.setdefault(at, _Values()).add([entry.segments[at].removesuffix(".json")])
         for name, values in _grouped(entry.query).items():
-            self.query.setdefault(name, _Values()).add(values)
+            _counted(self.query, name).add(values)
         if (body := entry.body) is None:
             return
         media = essence(body.media_type)
@@ -195,7 +199,7 @@ class _Operation:
             self.bodies[media] += 1
             self.files |= body.files
             for name, values in _grouped(body.fields).items():
-                self.fields.setdefault(name, _Values()).add(values)
+                _counted(self.fields, name).add(values)
         elif is_json(media) and (value := parsed(body.text)) is not None:
             self.bodies[media] += 1
             self.sent.add(value)
@@ -227,7 +231,8 @@ class _Operation:
             yield {"name": name, "in": "path", "required": True, "schema": values.schema(self.calls)}
 
     def _query(self, seen: Seen, wallet: Wallet) -> Iterable[dict[str, Any]]:
-        for name, values in self.query.items():
+        usual = sorted(self.query.items(), key=lambda item: -item[1].calls)[:MAX_ARGUMENTS]
+        for name, values in usual:
             if wallet.is_credential("query", name) or name in _BUSTERS or not is_name(name.strip("[]"), seen):
                 continue
             always = values.calls == self.calls >= SURE and not is_positional(name)
@@ -238,7 +243,8 @@ class _Operation:
         media = next((name for name, _ in self.bodies.most_common(1)), "")
         if self.fields and not is_json(media):
             multipart = media.startswith("multipart/")
-            names = {name: values for name, values in self.fields.items() if is_name(name.strip("[]"), seen)}
+            usual = sorted(self.fields.items(), key=lambda item: -item[1].calls)[:MAX_ARGUMENTS]
+            names = {name: values for name, values in usual if is_name(name.strip("[]"), seen)}
             schema: dict[str, Any] = {
                 "type": "object",
                 "properties": {
@@ -269,6 +275,10 @@ class _Operation:
                 schema = without_values(shape.schema(), self.words, seen)
                 made[str(status)]["content"] = {media: {"schema": schema}}
         return made
+
+
+def _counted(found: dict[str, _Values], name: str) -> _Values:
+    return found.setdefault(name, _Values()) if name in found or len(found) < MAX_NAMES else _Values()
 
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from atc.errors import UsageError
@@ -25,6 +26,7 @@ _SHARED = (
 """Names under which each host is somebody else's."""
 
 
+@lru_cache(maxsize=4096)
 def site_of(host: str) -> str:
     """The part of a host's name that belongs to one owner: ``example.co.uk`` of ``api.example.co.uk``.
 

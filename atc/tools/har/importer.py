@@ -100,7 +100,8 @@ def from_har(
         auth = {name: value for name, value in given.items() if name in each.secrets}
         login = session_of(each, session, path=Path(path), allow_writes=allow_session_writes, allow_http=allow_http)
         result = read_openapi(each.document, auth=auth, session=login, strict=strict and len(found) == 1, **options)
-        tools += (_inferred(tool, path) for tool in result.toolset.values())
+        location = f"{path}@{each.origin.partition('//')[2]}"  # as a source names it; it tells equal tools apart
+        tools += (_inferred(tool, location) for tool in result.toolset.values())
         skipped += result.skipped
     for label, reason in skipped:
         _LOG.warning("%s is no tool: %s", label, reason)
@@ -120,8 +121,8 @@ def _check_names(given: Mapping[str, Any], found: Sequence[Recorded]) -> None:
             )
 
 
-def _inferred(tool: Tool, path: str | Path) -> Tool:
-    source = tool.protocol.source.model_copy(update={"kind": KIND, "location": str(path)})
+def _inferred(tool: Tool, location: str) -> Tool:
+    source = tool.protocol.source.model_copy(update={"kind": KIND, "location": location})
     return replace(
         tool, protocol=tool.protocol.model_copy(update={"source": source, "provenance": Provenance.INFERRED})
     )

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from atc.schemas.identifiers import LABELS, NAMES, THINGS, is_identifier, is_plural, split, words_of
@@ -24,7 +25,7 @@ MAX_VALUE = 100
 MAX_IDENTITIES, MAX_KEYS = 200_000, 100
 """Values of one host that name a thing, and keys of an answer that are compared."""
 ALIKE = 8
-"""Different words at one place, answered alike, from which on they are values whatever stands before them."""
+"""Different words at one place, answered alike, from which on they are values where no collection stands before."""
 
 PLACE, PLACE_JSON = "{}", "{}.json"
 """A parameter in a pattern; literal parts have no braces."""
@@ -37,9 +38,7 @@ _TECHNICAL = frozenset(
     "rest graphql rpc jsonrpc ajax bff cgi wp backend frontend public private openapi swagger odata ping healthz "
     "signin signup login logout autocomplete typeahead".split()
 )
-_PREFIXES = frozenset(
-    "api apis rest rpc ajax bff backend service services v wp public private internal web app".split()
-)
+_PREFIXES = frozenset("api apis rest rpc ajax bff backend wp wp-json".split())
 """Words that begin paths and are no collections."""
 
 
@@ -127,8 +126,18 @@ def _take(key: str, value: str, parts: set[str], seen: Seen) -> None:
 
 
 def _signature(answer: Any) -> frozenset[str]:
-    first = answer[0] if isinstance(answer, list) and answer else answer
-    return frozenset(list(first)[:MAX_KEYS]) if isinstance(first, dict) else frozenset((type(first).__name__,))
+    """The keys of an answer and those one level below, as many services wrap all of their answers alike."""
+    first = _first(answer)
+    if not isinstance(first, dict):
+        return frozenset((type(first).__name__,))
+    keys = list(first)[:MAX_KEYS]
+    inner = {key: _first(first[key]) for key in keys}
+    below = (f"{key}/{each}" for key, here in inner.items() if isinstance(here, dict) for each in list(here)[:MAX_KEYS])
+    return frozenset([*keys, *below])
+
+
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and value else value
 
 
 # -- patterns ----------------------------------------------------------------------------------------------------------
@@ -173,10 +182,7 @@ def _values(before: Pattern, members: list[tuple[str, ...]], depth: int, seen: S
         else:
             words.append(part)
     unknown = [part for part in words if not _is_word(part) and not is_plural(part)]
-    alike = _alike(parts, unknown, seen) if len(unknown) > 1 and collection else []
-    if len(words) >= ALIKE and not after_place:
-        alike += _alike(parts, words, seen, ALIKE)
-    return values | set(alike)
+    return values | set(_alike(parts, unknown, seen, 2 if collection else ALIKE))
 
 
 def _is_value(part: str, collection: str, seen: Seen) -> bool:
@@ -192,6 +198,7 @@ def _is_value(part: str, collection: str, seen: Seen) -> bool:
     return bare.casefold() in seen.identities or is_plural(collection)
 
 
+@lru_cache(maxsize=16_384)
 def _is_literal(part: str) -> bool:
     return _LITERAL.fullmatch(part) is not None and may_be_name(part) and not looks_secret(part)
 
@@ -215,8 +222,8 @@ def _is_prefix(part: str) -> bool:
     return part.lower() in _PREFIXES or _VERSION.fullmatch(part) is not None
 
 
-def _alike(parts: Mapping[str, tuple[str, ...]], words: list[str], seen: Seen, least: int = 2) -> list[str]:
-    """Those of the words whose paths are answered with the same keys."""
+def _alike(parts: Mapping[str, tuple[str, ...]], words: list[str], seen: Seen, least: int) -> list[str]:
+    """Those of the words whose paths are answered with the same keys, where they are so many."""
     by_keys: defaultdict[frozenset[str], list[str]] = defaultdict(list)
     for word in words:
         if keys := seen.answers.get(parts[word]):
@@ -265,6 +272,15 @@ class Places:
         if snake and thing and words_of(key)[0] not in thing.split("_") and len(words_of(key)) == 1:
             return f"{thing}_{snake}" if snake in LABELS | NAMES else snake
         return snake or (f"{thing}_id" if thing else "id")
+
+
+def shared_prefix(found: Sequence[Pattern]) -> int:
+    """How many parts all patterns begin with that are no things of the service: ``api`` and ``v1`` of ``/api/v1/…``."""
+    for at, parts in enumerate(zip(*found, strict=False)):
+        last = any(len(pattern) == at + 1 for pattern in found)
+        if last or len(set(parts)) > 1 or not _is_prefix(parts[0]) or parts[0].startswith(PLACE):
+            return at
+    return 0
 
 
 def template(pattern: Pattern, names: Iterable[str]) -> str:
