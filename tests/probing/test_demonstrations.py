@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,9 +97,7 @@ def test_a_value_that_was_only_guessed_is_not_taught() -> None:
 def test_a_later_item_without_a_name_is_not_taught() -> None:
     plain = tool("list_lakes", ({}, [{"lake_id": 12}, {"lake_id": 77}]))
     assert program(plain, tool("get_lake", ({"lake_id": 77}, FACTS))) == ""
-    assert program(plain, tool("get_lake", ({"lake_id": 12}, FACTS))).endswith(
-        "(lake_id=list_lakes[0]['lake_id'])\n"
-    ) or ("[0]['lake_id']" in program(plain, tool("get_lake", ({"lake_id": 12}, FACTS))))
+    assert "[0]['lake_id']" in program(plain, tool("get_lake", ({"lake_id": 12}, FACTS)))
 
 
 def test_two_items_of_one_name_are_told_apart_or_not_taught() -> None:
@@ -187,13 +186,11 @@ def test_the_models_question_is_kept_if_a_user_may_ask_it(service: Service) -> N
     assert model.count("sentence") == 1
 
 
+@pytest.mark.slow
 def test_atlas_is_demonstrated_without_one_of_the_mistakes() -> None:
-    world = atlas_toolset()
+    told_nothing: dict[str, Any] = {"description": "", "examples": (), "returns": None}
     bare = Toolset(
-        type(each)(
-            each.protocol.model_copy(update={"description": "", "examples": (), "returns": None}), each.transport
-        )
-        for each in world.values()
+        replace(each, protocol=each.protocol.model_copy(update=told_nothing)) for each in atlas_toolset().values()
     )
     report = probed(bare, tries=0)
     found = audit(report.protocols)
@@ -206,26 +203,17 @@ def test_atlas_is_demonstrated_without_one_of_the_mistakes() -> None:
 def test_the_example_of_the_ferries_is_demonstrated_without_one_of_the_mistakes(service: Service) -> None:
     harbours = [{"harbour_id": "H17", "title": "Alma"}, {"harbour_id": "H23", "title": "Brekk"}]
     crossings = {
-        "H17": [{"bound_for": "Brekk", "crossing_id": "X4"}],
-        "H23": [{"bound_for": "Alma", "crossing_id": "X5"}],
+        "H17": {"items": [{"bound_for": "Brekk", "crossing_id": "X4"}]},
+        "H23": {"items": [{"bound_for": "Alma", "crossing_id": "X5"}]},
     }
+    fares = dict.fromkeys(("X4", "X5"), {"adult": 12.5})
     service.route("harbours", "/harbours", {"items": harbours})
-    service.route(
-        "crossings",
-        "/crossings",
-        lambda a: {"items": crossings.get(a.get("harbour_id", ""))} if a.get("harbour_id") in crossings else missing(),
-        need="harbour_id",
-    )
-    service.route(
-        "fares",
-        "/fares",
-        lambda a: {"adult": 12.5} if a.get("crossing_id") in ("X4", "X5") else missing(),
-        need="crossing_id",
-    )
+    for name, key, rows in (("crossings", "harbour_id", crossings), ("fares", "crossing_id", fares)):
+        service.route(name, f"/{name}", lambda a, key=key, rows=rows: rows.get(a.get(key)) or missing(), need=key)
     report = probed(service.tools(), tries=0)
     found = audit(report.protocols)
     assert (found.documented, found.demonstrated, found.chained) == (3, 3, 2)
     assert (found.naming, found.tautologies, found.backwards, found.unknowable) == ((), (), (), ())
-    fares = next(p for p in report.protocols if p.name == "fares").examples[0]
-    assert "each['title'] == 'Alma'" in fares.program
-    assert fares.description == "What is the adult of the fares of the first crossing and of the harbour named Alma?"
+    example = next(p for p in report.protocols if p.name == "fares").examples[0]
+    assert "each['title'] == 'Alma'" in example.program
+    assert example.description == "What is the adult of the fares of the first crossing and of the harbour named Alma?"
