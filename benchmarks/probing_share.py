@@ -27,15 +27,12 @@ from atc.errors import ModelError, UsageError
 from atc.models.base import Model, ModelRequest, Reply, WrappedModel
 from atc.models.resolve import resolve_model
 from atc.probing.asking import TITLE
-from atc.probing.call_policy import Budget
-from atc.probing.prober import Prober
 from atc.probing.report import Report
 from atc.settings import Settings
-from atc.tools.tool import Toolset
 from benchmarks.common import AsJson, MaybeData, print_json, show
 from benchmarks.probing import atlas, measure
 from benchmarks.probing_records import recorded
-from benchmarks.probing_services import OTHERS, SERVICES, document, running
+from benchmarks.probing_services import OTHERS, probed
 from benchmarks.probing_truth import Service
 from benchmarks.tasks import RESULTS
 
@@ -46,7 +43,7 @@ class Probing:
 
     Attributes:
         documented: the names of the reads that were.
-        writes: calls to paths that change something, where the service is one of ours that counts them.
+        writes: requests that changed something, as the service or a proxy before it counted them.
     """
 
     reads: int
@@ -134,13 +131,9 @@ def of_other(name: str) -> Probe:
     """Probe a service of others, as :mod:`benchmarks.probing_services` does."""
 
     def probe(model: Model | None, tries: int) -> tuple[Probing, Mapping[str, str]]:
-        other = OTHERS[name]
-        with running(other) as base:
-            tools = Toolset.from_openapi(document(other, base))
-            budget = Budget(calls_a_minute=100_000)
-            with Prober(tools, model, budget, tries if model is not None else 0) as prober:
-                report = prober.probe()
-        return _probing({line.tool: line for line in report.lines}, report)
+        found = probed(OTHERS[name], model, tries if model is not None else 0)
+        lines = {found.paths[line.tool]: line for line in found.report.lines if line.tool in found.paths}
+        return _probing(lines, found.report, found.writes)
 
     return probe
 
@@ -182,11 +175,7 @@ def services(data: Path | None) -> tuple[dict[str, Probe], list[str]]:
     """What can be probed, by name, and what to know of it."""
     ours, notes = recorded(data) if data is not None else ([], ["no --data: the recorded services are left out"])
     found = {service.name: of_service(service) for service in (atlas("bare"), *ours)}
-    if SERVICES.is_dir():
-        found |= {name: of_other(name) for name in OTHERS}
-    else:
-        notes.append("services of others are left out: `make services` installs them")
-    return found, notes
+    return found | {name: of_other(name) for name in OTHERS}, notes
 
 
 def kept(file: Path) -> Iterator[Row]:
@@ -247,7 +236,11 @@ def main(
         if used + tries > replies:
             notes.append(f"{name} and what follows were not begun: {used} of {replies} replies are used (--replies)")
             break
-        rows[name] = compare(name, probe, asked, tries)
+        try:
+            rows[name] = compare(name, probe, asked, tries)
+        except FileNotFoundError as error:
+            notes.append(f"{name} is left out: {error.filename} is not there (`make services probed-services`)")
+            continue
         with file.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(asdict(rows[name]), ensure_ascii=False) + "\n")
         print(f"{name}: {rows[name].share:+.1%}, {rows[name].replies} replies", file=sys.stderr)

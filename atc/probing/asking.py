@@ -31,10 +31,10 @@ TOOLS_A_REQUEST = 10
 """Tools of one request; more tools are more requests."""
 MAX_ARGUMENTS = 10
 """Arguments of one tool that are asked for: the required ones first."""
-MAX_MESSAGES, MAX_STUB, MAX_LINE = 3, 1_200, 300
-"""Refusals of one tool that are shown, and characters of its stub and of a line of what was answered."""
-MAX_ANSWERS = 20
-"""Other tools whose answers are shown."""
+MAX_MESSAGES, MAX_STUB, MAX_CALL = 4, 1_200, 300
+"""Refusals of one tool that are shown, and characters of its stub and of a call."""
+MAX_ANSWERS, MAX_ANSWER = 12, 240
+"""Other tools whose answers are shown, and characters of each."""
 TITLE = "values of arguments"
 """Tells a request for values from all others."""
 _TOKENS_A_TOOL = 100
@@ -106,11 +106,16 @@ class Asker:
             tools = lacking[start : start + TOOLS_A_REQUEST]
             text = prompt(
                 "probe_values",
-                tools=[{"stub": _stub(tool.protocol), "refusals": _refusals(tool)} for tool in tools],
+                tools=[
+                    {"stub": _stub(tool.protocol), "empty": tool.record.answered > 0, "refusals": _refusals(tool)}
+                    for tool in tools
+                ],
                 answers=[fenced(line) for line in answers],
                 most=MAX_PROPOSED,
             )
-            said = await self.json(text, _reply_schema(tools), tokens=_TOKENS_A_TOOL * len(tools), attempt=attempt)
+            said = await self.json(
+                text, _reply_schema(tools), tokens=_TOKENS_A_TOOL * (len(tools) + 1), attempt=attempt
+            )
             found |= {tool.record.name: said[tool.record.name] for tool in tools if tool.record.name in said}
         return found
 
@@ -198,7 +203,7 @@ def _fields(record: Record) -> str:
     parts: list[str] = []
     for path in sorted(values, key=_importance):
         part = f"{path} = {', '.join(values[path])}"
-        if values[path] and sum(map(len, parts)) + len(part) <= MAX_LINE:
+        if values[path] and sum(map(len, parts)) + len(part) <= MAX_ANSWER:
             parts.append(part)
     return "; ".join(parts)
 
@@ -229,10 +234,10 @@ def _stub(protocol: Protocol) -> str:
 
 
 def _refusals(tool: Lacking) -> list[str]:
-    return [
-        fenced(f"{literal_call(tool.protocol, refusal.arguments)[:MAX_LINE]}: {one_line(refusal.service_message)}")
-        for refusal in tool.record.refusals[-MAX_MESSAGES:]
-    ]
+    """The last calls that were refused, one for each message of the service."""
+    last = {one_line(refusal.service_message): refusal for refusal in tool.record.refusals}
+    lines = [f"{literal_call(tool.protocol, last[text].arguments)[:MAX_CALL]}: {text}" for text in last]
+    return [fenced(line) for line in lines[-MAX_MESSAGES:]]
 
 
 def _reply_schema(tools: Sequence[Lacking]) -> dict[str, Any]:

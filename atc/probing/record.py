@@ -131,10 +131,15 @@ class Record:
         return key_of(arguments) in self.tried or key_of(arguments) in self.run
 
     def named_in_refusal(self, names: set[str]) -> list[str]:
-        """Of these arguments, those that the last refusal names, in its order."""
-        error = self.refusals[-1].error if self.refusals else ""
-        found = {name: match.start() for name in names if (match := re.search(rf"\b{re.escape(name)}\b", error))}
-        return sorted(found, key=lambda name: found[name])[:4]
+        """Of these arguments, those that refusals name: the last one's first, in its order.
+
+        A worse call that came later does not take away what an earlier refusal said.
+        """
+        found: dict[str, None] = {}
+        for refusal in reversed(self.refusals):
+            at = {name: match.start() for name in names if (match := _word(name).search(refusal.error))}
+            found |= dict.fromkeys(sorted(at, key=lambda name: at[name]))
+        return list(found)[:4]
 
     def refused_values(self, name: str) -> set[str]:
         """Values of an argument that a refusal quotes, in canonical form: the service does not know them."""
@@ -211,6 +216,10 @@ class Record:
             refusals=[Refusal.from_json(refusal) for refusal in raw["refusals"]],
             tried=set(raw["tried"]),
         )
+
+
+def _word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{re.escape(name)}\b")
 
 
 def _safe_text(text: str, arguments: Mapping[str, Any]) -> str:

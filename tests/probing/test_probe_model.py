@@ -117,8 +117,10 @@ def test_an_argument_that_no_document_names_is_one_that_the_service_speaks_of(se
 
 def test_an_optional_argument_is_given_where_an_answer_without_it_was_empty(service: Service) -> None:
     service.route("find", "/find", lambda a: [{"n": 1}] if a.get("q") == "lamp" else [], query="q")
-    report = probed(service.tools(), Oracle({"find": {"q": ["lamp"]}}))
+    model = Oracle({"find": {"q": ["lamp"]}})
+    report = probed(service.tools(), model)
     assert states(report) == {"find": "documented"}
+    assert "It answered, but with nothing in it" in model.prompts_for("values")[0]
     assert report.protocols[0].parameters["properties"]["q"]["examples"] == ["lamp"]
 
 
@@ -152,6 +154,29 @@ def test_what_looks_like_a_secret_is_not_sent(service: Service) -> None:
     report = probed(service.tools(), Oracle({"look": {"word": [key], "password": ["hunter2"]}}))
     assert states(report) == {"look": "undocumented"}
     assert [hit.target for hit in service.hits if key in hit.target or "hunter2" in hit.target] == []
+
+
+def test_each_message_of_the_service_is_shown_once(service: Service) -> None:
+    service.route("look", "/look", lambda a: Says(json.dumps({"detail": "there is nothing"}), 404), need="thing")
+    model = Oracle()
+    probed(service.tools(), model)
+    (asked,) = model.prompts_for("values")
+    assert len(service.asked("look")) > 1
+    assert asked.count("there is nothing") == 1
+
+
+def test_an_earlier_refusal_still_tells_which_arguments_are_missing(service: Service) -> None:
+    def weather(arguments: dict[str, str]) -> Any:
+        if not arguments["date"].startswith("20"):
+            return Says(json.dumps({"detail": "no date"}), 422)
+        if arguments.get("place_id") != "p-7":
+            return Says(json.dumps({"detail": "You must specify either place_id or both lat and lon"}), 400)
+        return {"rain": 3}
+
+    service.route("list_places", "/places", [{"place_id": "p-7"}])
+    service.route("weather", "/weather", weather, need="date", query="place_id lat lon")
+    report = probed(service.tools(), tries=0)
+    assert states(report) == {"list_places": "documented", "weather": "documented"}
 
 
 def test_the_model_is_asked_so_many_times(service: Service) -> None:
