@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from atc.errors import BudgetExceeded, ModelError
+from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.probing.asking import Asker, one_line
 from atc.probing.candidates import literal_call
 from atc.probing.demonstrations import unknowable
@@ -88,8 +88,8 @@ async def ask(asker: Asker, tools: Sequence[Untold], names: Collection[str]) -> 
         schema = {"type": "object", "properties": {each.protocol.name: _WORDS for each in some}}
         try:
             said = await asker.json(text, schema, tokens=_TOKENS_A_TOOL * len(some) + 40)
-        except (BudgetExceeded, ModelError):
-            return
+        except (BudgetExceeded, ModelError, ModelUnavailable):
+            return  # the tools are documented all the same
         for each in some:
             if isinstance(words := said.get(each.protocol.name), dict):
                 each.take(words, names)

@@ -209,7 +209,7 @@ class Oracle(FakeModel):
         values: for a tool the values to propose, one set for each time that it is asked about; the last one again and
             again. One that has none for any tool that it is asked about fails.
         whole: what it replies in place of values, one after the other, the last one again and again.
-        sentence: what it says of any tool.
+        sentence: what it says that any tool returns. ``questions``: by tool, what it says that a user asks.
 
     Attributes:
         asked: (kind, tools) of each question, ``kind`` one of ``values``, ``sentence``.
@@ -222,8 +222,10 @@ class Oracle(FakeModel):
         *,
         whole: Sequence[Scripted] = (),
         sentence: str = "Returns something.",
+        questions: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(())
+        self.questions = questions or {}
         self.values = {
             name: [said] if isinstance(said, Mapping) else list(said) for name, said in (values or {}).items()
         }
@@ -235,20 +237,22 @@ class Oracle(FakeModel):
     async def generate(self, request: ModelRequest) -> Reply:
         self.settings.append((request.sampling.temperature, request.sampling.seed))
         self.prompts.append(list(request.messages))
-        scripted: Scripted = self.sentence
-        schema = request.format.schema if request.format is not None else None
-        if schema is None:
-            self.asked.append(("sentence", (re.findall(r"`(\w+)[`(]", request.messages[0].content)[-1],)))
+        schema = request.format.schema if request.format is not None else {}
+        tools = tuple(schema["properties"])
+        scripted: Scripted
+        if "question" in next(iter(schema["properties"].values())).get("properties", {}):
+            self.asked.append(("sentence", tools))
+            said = {name: {"question": self.questions.get(name, ""), "returns": self.sentence} for name in tools}
+            scripted = json.dumps(said)
         else:
-            tools = tuple(schema["properties"])
             self.asked.append(("values", tools))
             scripted = self._next(self.whole) if self.whole else self._proposals(tools)
         if isinstance(scripted, Exception):
             raise scripted
         if isinstance(scripted, Reply):
             return scripted
-        said = scripted if isinstance(scripted, str) else scripted(request.messages)
-        return Reply(said, "stop", 10, 10, 0.0, model="oracle")
+        text = scripted if isinstance(scripted, str) else scripted(request.messages)
+        return Reply(text, "stop", 10, 10, 0.0, model="oracle")
 
     def _proposals(self, tools: Sequence[str]) -> str:
         known = {tool: self._next(self.values[tool]) for tool in tools if tool in self.values}
