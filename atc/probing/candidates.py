@@ -145,7 +145,7 @@ def _sureness(what: Wanted, tool: str, name: str, seen: Seen) -> float:
 def _names_it(what: Wanted, name: str) -> bool:
     """Whether a field is what a thing is called, and the argument the thing itself: ``username`` for ``user``."""
     thing = "".join(what.words)
-    return len(what.words) == 1 and name != thing and name.startswith(thing) and GENERIC >= {*split(name[len(thing) :])}
+    return len(what.words) == 1 and name != thing and name.startswith(thing) and {*split(name[len(thing) :])} <= GENERIC
 
 
 def _has_name(named: tuple[str, ...]) -> bool:
@@ -195,6 +195,11 @@ def keys_are_data(value: Mapping[str, Any], name: str) -> bool:
         return True  # within another such object
     kinds = {frozenset(item) if isinstance(item, dict) else type(item) for _, item in items}
     return len(items) > 1 and len(kinds) == 1  # records of the same fields, or lists alone
+
+
+def holds_keys(value: Any) -> bool:
+    """Whether a response that holds no value says something by its keys: ``{"north": {"loss": {"unit": ""}}}``."""
+    return isinstance(value, dict) and keys_are_data(value, "") and any(value.values())
 
 
 def _holds(item: Mapping[str, Any], key: str) -> bool:
