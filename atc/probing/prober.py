@@ -33,6 +33,8 @@ from atc.schemas.protocol import Protocol
 from atc.settings import Settings
 from atc.tools.tool import Toolset
 
+PASSES = 2
+"""How often calls are made for demonstrations."""
 AT_ONCE = 4
 """Tools that are probed at the same time; those of one round do not depend on each other."""
 
@@ -116,7 +118,6 @@ class Prober:
             except BaseExceptionGroup as group:
                 raise _first(group) from None  # by itself: a group would hide what is wrong
             finally:  # also what tools learnt while others were probed, and while they were under way
-                demonstrate(declared, records)
                 for record in records.values():
                     store.save(record)
                     if record.state == "documented":
@@ -173,13 +174,16 @@ class Prober:
 
         What is answered then may be what another tool's demonstration lacks.
         """
-        for _ in range(2):
-            ways = demonstrate(declared, explorer.records)
+        for _ in range(PASSES):
+            called = explorer.meter.total
+            ways = await anyio.to_thread.run_sync(demonstrate, declared, explorer.records)
             for name, record in ways.records.items():
                 tool = explorer.runner.tools.get(name)
                 if record.demonstration is None and tool is not None and tool.protocol.effect is Effect.READ:
                     await explorer.complete(record, ways.missing(name))
-        demonstrate(declared, explorer.records)
+            if called == explorer.meter.total:
+                return
+        await anyio.to_thread.run_sync(demonstrate, declared, explorer.records)
 
     async def _rounds(self, explorer: Explorer, records: dict[str, Record], meter: Meter, store: Store) -> None:
         """B starts with all tools that may be called, H is empty; until a round adds nothing (Eq. 3).
