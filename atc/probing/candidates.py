@@ -16,6 +16,7 @@ from typing import Any
 
 from atc.calls.json_values import canonical
 from atc.catalogue.graph.resources import OWN, REFERS, UNTOLD, Field, Fields, Wanted, fit, wanted
+from atc.probing.links import Links
 from atc.schemas.identifiers import GENERIC, VERBS, affinity, is_identifier, is_plural, owner_of, split, words_of
 from atc.schemas.infer.text import MASKED
 from atc.schemas.protocol import Protocol, parameters_of
@@ -76,6 +77,7 @@ class ValuePool:
         self._by_field: dict[str, list[Seen]] = {}
         self._count = 0
         self._of_tool: dict[str, int] = {}
+        self._links = Links()
 
     def add(self, tool: str, arguments: dict[str, Any], response: Any) -> None:
         """Keep the texts and numbers of a response."""
@@ -84,6 +86,7 @@ class ValuePool:
         fields = Fields(tool, "", [*dict.fromkeys(named for _, named, _ in leaves if _has_name(named))], {})
         field_at = lru_cache(maxsize=None)(fields.at)
         for path, named, value in leaves:
+            self._links.add(tool, value)
             seen = Seen(value, tool, call, path, field_at(named if _has_name(named) else ()))
             if self._of_tool.get(tool, 0) >= MAX_OF_A_TOOL or self._count >= MAX_VALUES:
                 return
@@ -112,6 +115,11 @@ class ValuePool:
                     found.append((score - (0.5 if seen.tool == tool else 0.0), seen))
         found.sort(key=lambda pair: (-pair[0], *_distance(tool, pair[1]), str(pair[1].path), str(pair[1].value)))
         return [(score, seen) for score, seen in found if score > 0]
+
+    def linked(self, parameter: str, path: str) -> list[Seen]:
+        """What addresses in answers have in the place of an argument of a path, each value once."""
+        found = dict(self._links.values(path, parameter))
+        return [Seen(value, tool, (), ()) for value, tool in found.items()][:MAX_OF_A_FIELD]
 
     def find(self, value: Scalar) -> Seen | None:
         """Where a value was seen; of several places, one that identifies a thing."""

@@ -220,6 +220,9 @@ class Explorer:
         found = candidates(
             name, known if isinstance(known, dict) else {}, tool=record.name, pool=self.pool if chain else None
         )
+        if chain:
+            path = self.protocol(record.name).source.path
+            found = [*(Candidate(seen.value, SURE, seen) for seen in self.pool.linked(name, path)), *found]
         if is_word(name):  # a made-up word is none; a name that was seen elsewhere is better, if nobody knows one
             found = [c for c in found if c.seen is not None or c.sure >= SURE]
             found += [Candidate(seen.value, WEAK, seen) for seen in self.pool.words(record.name)[:6]] if chain else []
