@@ -134,12 +134,13 @@ class ValuePool:
 
 
 def _distance(tool: str, seen: Seen) -> tuple[int, int, str]:
-    """How far a value is from a tool, by its tool's name, and by where it lies in the response.
+    """How far a value is from a tool: what lies deep in a response is of something else.
 
-    What lies deep is of something else, but a tag of ``{run: [tag]}`` lies last.
+    What only its tool names is near where the names of both tools are, and a tag of ``{run: [tag]}`` lies last.
     """
-    depth = -len(seen.path) if seen.found is not None and seen.found.alone else len(seen.path)
-    return -len({*words_of(tool)} & {*words_of(seen.tool)}), depth, seen.tool
+    if seen.found is None or not seen.found.alone:
+        return 0, len(seen.path), seen.tool
+    return -len({*words_of(tool)} & {*words_of(seen.tool)}), -len(seen.path), seen.tool
 
 
 def _sureness(what: Wanted, tool: str, name: str, seen: Seen) -> float:
