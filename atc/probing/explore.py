@@ -25,6 +25,7 @@ from atc.probing.candidates import (
     ValuePool,
     candidates,
     combinations,
+    in_turn,
     is_word,
     least_sure,
     literal_call,
@@ -195,7 +196,7 @@ class Explorer:
 
     def _ways(self, record: Record, chain: bool) -> Iterator[Bindings]:
         """The required arguments with what the model proposed, then by structure alone; until an answer came, also what
-        the last refusal spoke of: each alone, and all.
+        the last refusal spoke of (each alone, once, and all), and what values were seen for.
         """
         schema = self._arguments(record)
         required = list(schema.get("required", ()))
@@ -206,9 +207,13 @@ class Explorer:
             yield from together(options)
             yield from combinations(options)
         named = [] if record.answered else record.named_in_refusal(set(schema["properties"]) - set(required))
-        for more in ([], *([name] for name in named), named):
-            names = [*required, *more]
-            yield from combinations({name: self._options(record, name, schema, chain) for name in names})
+        options = {name: self._options(record, name, schema, chain) for name in schema["properties"]}
+        alone = [name for name in named if not record.refused_with({*required, name})]
+        more = [[], *([name] for name in alone), named]
+        if record.refusals and not record.instances:  # it may want what it does not name
+            more.append([name for name, found in options.items() if any(each.seen for each in found)])
+        ways = (combinations({name: options[name] for name in dict.fromkeys([*required, *names])}) for names in more)
+        yield from in_turn(ways)
 
     def _options(self, record: Record, name: str, schema: dict[str, Any], chain: bool) -> list[Candidate]:
         known = schema.get("properties", {}).get(name, {})

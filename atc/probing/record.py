@@ -71,6 +71,10 @@ class Refusal:
         """What the service wrote, without our label before it."""
         return self.own_words or self.error
 
+    def quotes(self) -> set[str]:
+        """The arguments whose values the service repeats in quotes."""
+        return {name for name, value in self.arguments.items() if _quoted(value, self.error)}
+
     def to_json(self) -> dict[str, Any]:
         """The refusal as a record keeps it."""
         return {"arguments": self.arguments, "status": self.status, "said": self.error, "words": self.own_words}
@@ -141,12 +145,19 @@ class Record:
             found |= dict.fromkeys(sorted(at, key=lambda name: at[name]))
         return list(found)[:4]
 
+    def refused_with(self, names: set[str]) -> bool:
+        """Whether a call with just these arguments was refused."""
+        return any(refusal.arguments.keys() == names for refusal in self.refusals)
+
     def refused_values(self, name: str) -> set[str]:
-        """Values of an argument that a refusal quotes, in canonical form: the service does not know them."""
+        """Values of an argument that a refusal quotes, in canonical form: the service does not know them.
+
+        One that quotes those of several may mean any of them.
+        """
         return {
             canonical(refusal.arguments[name])
             for refusal in self.refusals
-            if name in refusal.arguments and _quoted(refusal.arguments[name], refusal.error)
+            if name in refusal.arguments and refusal.quotes() == {name}
         }
 
     def learn(self, call: Call) -> bool:
