@@ -109,8 +109,8 @@ def print_report(report: Report) -> None:
 def diff(found: Sequence[Drift]) -> Iterator[str]:
     """What changed, as lines that any viewer of diffs colours: ``-`` as it was documented, ``+`` as it is now.
 
-    ``@@`` heads a tool, ``!`` says that it could not be called any more, ``#`` what was not compared. Tools and places come
-    in the order of their names.
+    ``@@`` heads a tool, ``!`` says that it could not be called any more, ``#`` what was not compared. Tools and
+    places come in the order of their names.
     """
     for drift in sorted(found, key=lambda drift: drift.tool):
         tool = clean(drift.tool)

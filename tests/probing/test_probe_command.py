@@ -127,14 +127,14 @@ def test_wrong_use_says_what_to_do(words: list[str], said: str, lakes: Path) -> 
     assert (ran.exit_code, said in ran.output) == (2, True), ran.output
 
 
-def test_a_service_that_is_away_has_not_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_wants_a_credential_has_not_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with running() as service:
         service.route("list_shelves", "/shelves", [{"shelf_id": "s-1"}])
         (tmp_path / "api.json").write_text(json.dumps({**service.document(), "servers": [{"url": service.url}]}))
         assert atc("api.json", "-o", "docs").exit_code == 0
         service.routes.clear()
-        service.route("list_shelves", "/shelves", Says(status=503))
+        service.route("list_shelves", "/shelves", Says(status=401))
         away = atc("api.json", "--check", "docs")
         assert (away.exit_code, away.stdout.splitlines()[0][:35]) == (3, "# list_shelves: not compared: GET /"), (
             away.output
