@@ -93,8 +93,9 @@ class Row:
 class Values(WrappedModel):
     """A model that is asked for values and for nothing else, and what it cost. Kept replies count as others do."""
 
-    def __init__(self, inner: Model) -> None:
+    def __init__(self, inner: Model, most: int) -> None:
         super().__init__(inner)
+        self.most = most
         self.replies = self.tokens = 0
         self.failed: ModelError | None = None
 
@@ -102,8 +103,10 @@ class Values(WrappedModel):
         schema = request.format.schema if request.format is not None else None
         if schema is None or schema.get("title") != TITLE:
             raise ModelError("this run asks for values alone")
-        self.replies += 1
         try:
+            if self.replies == self.most:
+                raise ModelError("the run's replies are used up: the same command goes on with more --replies")
+            self.replies += 1
             reply = await super().generate(request)
         except ModelError as error:
             self.failed = error
@@ -144,14 +147,14 @@ def _probing(lines: Mapping[str, Any], report: Report, writes: int = 0) -> tuple
     return Probing(len(lines), documented, report.calls, writes), left
 
 
-def compare(name: str, probe: Probe, model: Model, tries: int) -> Row:
-    """Probe one service without and with a model.
+def compare(name: str, probe: Probe, model: Model, tries: int, most: int) -> Row:
+    """Probe one service without and with a model that gives so many replies at most.
 
     Raises:
         ModelError: the model failed: that is no figure.
     """
     without, _ = probe(None, 0)
-    asked = Values(model)
+    asked = Values(model, most)
     found, left = probe(asked, tries)
     if asked.failed is not None:
         raise asked.failed
@@ -214,9 +217,7 @@ def main(
     data: MaybeData = None,
     only: Annotated[str, typer.Option(help="Services, by the starts of their names, with commas between.")] = "",
     tries: Annotated[int, typer.Option(min=1, help="How often the model is asked, for each service.")] = 3,
-    replies: Annotated[
-        int, typer.Option(min=1, help="No service is begun that might need more, of all together.")
-    ] = 60,
+    replies: Annotated[int, typer.Option(min=1, help="The most of all services together.")] = 60,
     file: Annotated[Path, typer.Option("--out", help="Where each service is kept.")] = RESULTS / "probing_share.jsonl",
     as_json: AsJson = False,
 ) -> None:
@@ -233,13 +234,10 @@ def main(
         if name in rows:
             continue
         used = sum(row.replies for row in rows.values())
-        if used + tries > replies:
-            notes.append(f"{name} and what follows were not begun: {used} of {replies} replies are used (--replies)")
-            break
         try:
-            rows[name] = compare(name, probe, asked, tries)
-        except FileNotFoundError as error:
-            notes.append(f"{name} is left out: {error.filename} is not there (`make services probed-services`)")
+            rows[name] = compare(name, probe, asked, tries, replies - used)
+        except (FileNotFoundError, RuntimeError) as error:  # not installed, or it did not come up
+            notes.append(f"{name} is left out: {error} (`make services probed-services`)")
             continue
         with file.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(asdict(rows[name]), ensure_ascii=False) + "\n")

@@ -10,8 +10,8 @@ import typer
 from atc._records.choices import ApproveChoice
 from atc.calls.approval import ApprovalRequest, Approve, Verdicts, ask_at_terminal, checked_approve
 from atc.cli import options
-from atc.cli.console import NOT_SOLVED, SOLVED, Interrupted, err, guarded, out, print_json
-from atc.cli.probe_shown import View, diff, print_report
+from atc.cli.console import ENVIRONMENT, NOT_SOLVED, SOLVED, Interrupted, err, guarded, out, print_json
+from atc.cli.probe_shown import View, check_summary, diff, print_report
 from atc.errors import UsageError
 from atc.probing import Budget, Drift, Prober, Report
 from atc.settings import Settings
@@ -71,7 +71,7 @@ def probe(
     """Call tools until they are documented: arguments, response fields, an example each. Only reads are called.
 
     Exit codes: 0 all that may be called are documented (with --check: nothing changed), 1 not, 2 wrong use, 3 something
-    is missing in the environment.
+    is missing in the environment (with --check: some tools could not be reached, and no other changed).
     """
     if check is not None and output is not None:
         raise UsageError("--check writes no documents: leave -o out")
@@ -98,7 +98,8 @@ def probe(
         except KeyboardInterrupt:
             if view is not None:
                 view.close()
-                err.print(view.summary(), markup=False)
+                if summary := view.summary():
+                    err.print(summary, markup=False)
             raise Interrupted(_how_to_go_on(check, output)) from None
         finally:
             if view is not None:
@@ -162,8 +163,7 @@ def _finish_check(found: list[Drift], *, as_json: bool) -> None:
     else:
         for line in diff(found):
             out.print(line, markup=False)
-        changed, breaking = sum(drift.moved for drift in found), sum(drift.breaks for drift in found)
-        broken = f", {breaking} so that programs would fail" if breaking else ""
-        same = f"nothing changed in {len(found)} tools"
-        err.print(f"{changed} of {len(found)} tools changed{broken}" if changed else same, markup=False)
-    raise typer.Exit(NOT_SOLVED if any(drift.moved for drift in found) else SOLVED)
+        err.print(check_summary(found), markup=False)
+    if any(drift.moved for drift in found):
+        raise typer.Exit(NOT_SOLVED)
+    raise typer.Exit(ENVIRONMENT if any(drift.problem == "unreached" for drift in found) else SOLVED)

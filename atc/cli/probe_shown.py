@@ -68,12 +68,12 @@ class View:
 
     def _drawn(self) -> Group:
         table = Table(box=None, header_style="bold")
-        for heading in ("tool", "round", "calls left", "fields", "last answer"):
+        for heading in ("tool", "round", "calls left", "fields", "last refusal"):
             table.add_column(heading, no_wrap=True)
         for progress in list(self._under_way.values()):
             record = progress.record
             left, fields = str(progress.tool_calls_left), str(record.shape.count)
-            refused = record.refusals[-1].error if record.refusals else ""
+            refused = record.refusals[-1].service_message if record.refusals else ""
             row = (record.name, str(progress.round or ""), left, fields, Text(clean(refused)[:60]))
             table.add_row(*row)
         return Group(table, Text(self.summary(), style="dim"))
@@ -109,13 +109,15 @@ def print_report(report: Report) -> None:
 def diff(found: Sequence[Drift]) -> Iterator[str]:
     """What changed, as lines that any viewer of diffs colours: ``-`` as it was documented, ``+`` as it is now.
 
-    ``@@`` heads a tool, ``!`` says that it could not be called any more, ``#`` what is no change. Tools and places come
-    in the order of their names.
+    ``@@`` heads a tool, ``!`` says that it could not be called any more, ``#`` what was not compared. Tools and
+    places come in the order of their names.
     """
     for drift in sorted(found, key=lambda drift: drift.tool):
         tool = clean(drift.tool)
         if drift.problem == "masked":
             yield f"# {tool}: not compared, for its examples hold masked secrets"
+        elif drift.problem == "unreached":
+            yield f"# {tool}: not compared: {_line(drift.reason)}"
         if not drift.moved:
             continue
         yield f"@@ {tool}{': breaking' if drift.breaks else ''} @@"
@@ -126,6 +128,18 @@ def diff(found: Sequence[Drift]) -> Iterator[str]:
         for change in drift.changes:
             if change.kind != "newly_seen":
                 yield from _lines(tool, change)
+
+
+def check_summary(found: Sequence[Drift]) -> str:
+    """How many tools changed, how many of them so that programs would fail, and how many were not compared."""
+    changed, breaking = sum(drift.moved for drift in found), sum(drift.breaks for drift in found)
+    missed = sum(drift.problem in ("masked", "unreached") for drift in found)
+    parts = [
+        f"{changed} of {len(found)} tools changed" if changed else f"nothing changed in {len(found) - missed} tools"
+    ]
+    parts += [f"{breaking} so that programs would fail"] if breaking else []
+    parts += [f"{missed} not compared"] if missed else []
+    return ", ".join(parts)
 
 
 def _lines(tool: str, change: Change) -> Iterator[str]:

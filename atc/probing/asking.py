@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from atc.calls.json_values import canonical
@@ -27,14 +28,14 @@ from atc.wording.prompting import fenced, prompt
 
 MAX_PROPOSED = 4
 """Values of one argument that one reply may hold."""
-TOOLS_A_REQUEST = 10
-"""Tools of one request; more tools are more requests."""
+TOOLS_A_REQUEST, SHOWN_A_REQUEST = 15, 8_000
+"""Tools of one request, and characters that show them; more tools are more requests."""
 MAX_ARGUMENTS = 10
 """Arguments of one tool that are asked for: the required ones first."""
 MAX_MESSAGES, MAX_STUB, MAX_CALL = 4, 1_200, 300
 """Refusals of one tool that are shown, and characters of its stub and of a call."""
-MAX_ANSWERS, MAX_ANSWER = 12, 240
-"""Other tools whose answers are shown, and characters of each."""
+MAX_ANSWERS, MAX_ANSWER, MAX_LEAVES = 12, 240, 500
+"""Other tools whose answers are shown, characters of each, and values of one answer that are looked at."""
 TITLE = "values of arguments"
 """Tells a request for values from all others."""
 _TOKENS_A_TOOL = 100
@@ -88,7 +89,7 @@ class Asker:
     settings: Settings
 
     async def values(self, lacking: Sequence[Lacking], answers: Sequence[str], attempt: int) -> Proposals:
-        """Ask for values that the arguments of these tools may take, :data:`TOOLS_A_REQUEST` tools a request.
+        """Ask for values that the arguments of these tools may take, in one request or, of many tools, in several.
 
         Args:
             lacking: the tools, by need.
@@ -102,14 +103,11 @@ class Asker:
             BudgetExceeded, ModelError, ModelUnavailable: from the model.
         """
         found: dict[str, Mapping[str, Sequence[Any]]] = {}
-        for start in range(0, len(lacking), TOOLS_A_REQUEST):
-            tools = lacking[start : start + TOOLS_A_REQUEST]
+        for batch in _batches([(tool, _shown(tool)) for tool in lacking]):
+            tools = [tool for tool, _ in batch]
             text = prompt(
                 "probe_values",
-                tools=[
-                    {"stub": _stub(tool.protocol), "empty": tool.record.answered > 0, "refusals": _refusals(tool)}
-                    for tool in tools
-                ],
+                tools=[shown for _, shown in batch],
                 answers=[fenced(line) for line in answers],
                 most=MAX_PROPOSED,
             )
@@ -195,7 +193,7 @@ def _fields(record: Record) -> str:
     """Fields of a tool's answers with a few of their values: what names things, what identifies them, and the rest."""
     values: dict[str, list[str]] = {}
     for instance in record.instances:
-        for path, value in _leaves(instance.response, "", 0):
+        for path, value in islice(_leaves(instance.response, "", 0), MAX_LEAVES):
             written = json.dumps(value, ensure_ascii=False)
             kept = values.setdefault(path, [])
             if len(written) <= 60 and written not in kept and len(kept) < 3 and value != MASKED:
@@ -228,16 +226,38 @@ def _leaves(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _stub(protocol: Protocol) -> str:
-    """A tool's signature and description; of its response nothing is known that would help."""
-    return fenced(render_stub(protocol.model_copy(update={"returns": None, "examples": ()}))[:MAX_STUB])
+@dataclass(frozen=True)
+class _Shown:
+    """What a prompt shows of a tool: its signature, and its last refusals, one for each message of the service.
+
+    ``empty``: it answered, but with nothing in it.
+    """
+
+    stub: str
+    empty: bool
+    refusals: tuple[str, ...]
 
 
-def _refusals(tool: Lacking) -> list[str]:
-    """The last calls that were refused, one for each message of the service."""
+def _shown(tool: Lacking) -> _Shown:
+    stub = render_stub(tool.protocol.model_copy(update={"returns": None, "examples": ()}))[:MAX_STUB]
     last = {one_line(refusal.service_message): refusal for refusal in tool.record.refusals}
     lines = [f"{literal_call(tool.protocol, last[text].arguments)[:MAX_CALL]}: {text}" for text in last]
-    return [fenced(line) for line in lines[-MAX_MESSAGES:]]
+    return _Shown(fenced(stub), tool.record.answered > 0, tuple(map(fenced, lines[-MAX_MESSAGES:])))
+
+
+def _batches(tools: Sequence[tuple[Lacking, _Shown]]) -> Iterator[list[tuple[Lacking, _Shown]]]:
+    """The tools of each request."""
+    batch: list[tuple[Lacking, _Shown]] = []
+    size = 0
+    for tool, shown in tools:
+        more = len(shown.stub) + sum(map(len, shown.refusals))
+        if batch and (len(batch) == TOOLS_A_REQUEST or size + more > SHOWN_A_REQUEST):
+            yield batch
+            batch, size = [], 0
+        batch.append((tool, shown))
+        size += more
+    if batch:
+        yield batch
 
 
 def _reply_schema(tools: Sequence[Lacking]) -> dict[str, Any]:

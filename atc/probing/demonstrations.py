@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from atc._host.redaction import MASK
 from atc.calls.json_values import canonical
 from atc.catalogue.graph.resources import phrase_of, thing_in
 from atc.catalogue.graph.structure import Structure
@@ -37,7 +38,7 @@ from atc.schemas.protocol import Protocol
 from atc.tools.stubs import MAX_PROGRAM
 from atc.wording.questions import Asked, Part, question
 
-MAX_CALLS = 3
+MAX_CALLS = 4
 """Calls of a demonstration: the tool's own, and those before it."""
 MAX_PLACES = 200
 """Places of one answer that are compared with an argument."""
@@ -164,21 +165,28 @@ class Ways:
         self._left = MAX_WAYS
         made: list[dict[str, Any]] = []
         for instance in [*self._instances(tool)][:1]:
-            guessed = [name for name, value in instance.arguments.items() if self._is_unknown(tool, name, value)]
-            options = [sorted(self._flows(tool, name, (tool,)), key=_cost_of_flow)[:MAX_PROPOSED] for name in guessed]
+            given = instance.arguments.items()
+            guessed = [key for key, value in given if unknowable(key, value) and not self._is_stated(tool, key, value)]
+            options = [sorted(self._flows(tool, key, (tool,)), key=_cost_of_flow)[:MAX_PROPOSED] for key in guessed]
             for some in zip(*options, strict=False):
-                values = {name: value for name, (value, _) in zip(guessed, some, strict=True)}
-                made.append({**instance.arguments, **values})
+                made.append(
+                    {**instance.arguments, **{key: value for key, (value, _) in zip(guessed, some, strict=True)}}
+                )
         return made
 
     def _instances(self, tool: str) -> Iterator[Instance]:
-        return (each for each in self.records[tool].instances if MASKED not in repr(each.arguments))
+        made = self.records[tool].instances
+        return (each for each in made if not any(mask in repr(each.arguments) for mask in (MASK, MASKED)))
 
     def _way(self, tool: str, instance: Instance, within: tuple[str, ...]) -> Made | None:
         """How a call's arguments are come by; ``None`` where one of them cannot be."""
         flows: dict[str, Flow] = {}
         for name, value in instance.arguments.items():
-            must = self._is_unknown(tool, name, value)
+            if self._is_stated(tool, name, value):
+                continue
+            if is_guess(name, self._schema(tool, name), value) and not unknowable(name, value):
+                return None  # it means nothing to anybody
+            must = unknowable(name, value)
             if not must and not is_identifier(name, COORDINATES):
                 continue
             if found := min(self._flows(tool, name, within, value), key=_cost_of_flow, default=None):
@@ -187,17 +195,16 @@ class Ways:
                 return None
         return Made(tool, instance, flows)
 
-    def _is_unknown(self, tool: str, name: str, value: Any) -> bool:
-        """Whether only tools know a value, or nobody: it is none of those that the source states, and no word or number
-        that means something by itself.
-        """
+    def _schema(self, tool: str, name: str) -> dict[str, Any]:
         schema = self._declared[tool].parameters.get("properties", {}).get(name)
-        schema = schema if isinstance(schema, dict) else {}
-        if not unknowable(name, value) and not is_guess(name, schema, value):
-            return False
+        return schema if isinstance(schema, dict) else {}
+
+    def _is_stated(self, tool: str, name: str, value: Any) -> bool:
+        """Whether the source itself gives a value of an argument, so that everybody knows it."""
+        schema = self._schema(tool, name)
         listed = [schema[key] for key in ("enum", "examples") if isinstance(schema.get(key), list)]
         alone = [schema[key] for key in ("const", "example", "default") if key in schema]
-        return not any(value in each for each in (*listed, alone))
+        return any(value in each for each in (*listed, alone))
 
     def _flows(self, tool: str, name: str, within: tuple[str, ...], *value: Any) -> Iterator[tuple[Any, Flow]]:
         """Values that an argument may be read as, from answers of tools that are not given them, nor need the tool.
@@ -258,7 +265,7 @@ def _cost(way: Made) -> tuple[int, int, int, int]:
 def _cost_of_flow(found: tuple[Any, Flow]) -> tuple[int, int, int, int]:
     flow = found[1]
     coordinates, refers, first, size = _cost(flow.call)
-    return coordinates, refers + flow.refers, first + flow.first, 2 * size + (flow.label is not None)
+    return coordinates, refers + flow.refers, first + flow.first, 2 * size + 3 * (flow.label is not None)
 
 
 def _places(value: Any, path: Sequence[str]) -> list[Place]:

@@ -18,6 +18,7 @@ from atc.probing.error_messages import read_error_message
 from atc.probing.record import Record, Refusal
 from atc.result import Effect
 from atc.schemas.infer.text import may_be_name
+from atc.schemas.observed import says_nothing
 from atc.schemas.protocol import Example, Protocol, Provenance, Status
 from atc.schemas.types import EVIDENCE, OBSERVED
 from atc.tools.documents import DRIFTED, drifted_tools, dump_protocols
@@ -90,7 +91,7 @@ def protocol_of(declared: Protocol, record: Record) -> Protocol:
         update={
             "description": declared.description if described(declared) else record.description or declared.description,
             "parameters": enforced(merged_arguments(declared, record)),
-            "returns": returns if returns is not None and _vague(declared.returns) else declared.returns,
+            "returns": returns if returns is not None and says_nothing(declared.returns) else declared.returns,
             "statuses": _statuses(declared, record),
             "examples": declared.examples + examples,
             "provenance": Provenance.INFERRED,
@@ -113,7 +114,7 @@ def is_recorded(declared: Protocol) -> bool:
         return False
     if returns == {"type": "null"}:
         return declared.effect is not Effect.READ
-    return EVIDENCE in returns and (declared.effect is not Effect.READ or not _vague(returns))
+    return EVIDENCE in returns and (declared.effect is not Effect.READ or not says_nothing(returns))
 
 
 def take_recorded(tools: Toolset, records: Mapping[str, Record]) -> None:
@@ -121,14 +122,6 @@ def take_recorded(tools: Toolset, records: Mapping[str, Record]) -> None:
     for name, tool in tools.items():
         if records[name].state != "documented" and is_recorded(tool.protocol):
             records[name].state, records[name].reason = "documented", FROM_RECORDING
-
-
-def _vague(schema: dict[str, Any] | None) -> bool:
-    """Whether a declared response is empty of detail: none, ``{}``, or an object of which no field is known."""
-    if not schema:
-        return True
-    known = {key for key in schema if key not in ("description", "title", "$schema", EVIDENCE)}
-    return not known or (known <= {"type", "additionalProperties"} and schema.get("type") in ("object", "array", None))
 
 
 def _statuses(declared: Protocol, record: Record) -> tuple[Status, ...]:

@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, computed_field
 
 from atc._host.redaction import MASK
 from atc._host.secret_detection import MASKED
-from atc.probing.call_policy import Runner
+from atc.probing.call_policy import REFUSED_BY_US, Runner
 from atc.probing.candidates import literal_call
-from atc.probing.record import Record
+from atc.probing.record import PASSING, Record
 from atc.schemas.infer.shape import Shape
 from atc.schemas.protocol import JsonSchema
 from atc.schemas.reading import alternatives, loosest
@@ -35,7 +35,7 @@ Kind = Literal[
     "enum_changed",
     "format_changed",
 ]
-Problem = Literal["gone", "masked", "unanswered"]
+Problem = Literal["gone", "masked", "unanswered", "unreached"]
 BREAKING = frozenset({"gone", "type_changed", "now_dictionary"})
 """Kinds of changes by which programs fail that were written before."""
 MAX_CHANGES, MAX_PLACES, MAX_DEPTH = 1000, 20_000, 40
@@ -219,6 +219,7 @@ def _rate(counts: Mapping[str, int]) -> float:
 
 
 _MASKS = (MASK, MASKED)
+_UNREACHED = PASSING | {"401", *REFUSED_BY_US}
 AGAIN = 3
 """Instances of a tool that are run again."""
 
@@ -229,8 +230,9 @@ class Drift(BaseModel):
     Attributes:
         changes: of its response, by path.
         problem: why it could not be compared: ``gone`` (it is not there, or may not be called), ``masked`` (all its
-            examples hold masked secrets), ``unanswered`` (none of its examples works any more); ``None`` if it was.
-        reason: of ``unanswered``, what the service or the program's end said last.
+            examples hold masked secrets), ``unanswered`` (none of its examples works any more), ``unreached`` (the
+            service did not answer, or wants a credential: that says nothing of the tool); ``None`` if it was.
+        reason: of the last two, what the service or the program's end said last.
         answered: calls that it answered now.
     """
 
@@ -266,7 +268,7 @@ async def look_again(runner: Runner, record: Record) -> Drift:
     """
     if record.name not in runner.tools:
         return Drift(tool=record.name, problem="gone")
-    now, reason = Shape(), ""
+    now, reason, failures = Shape(), "", set[str]()
     protocol, shown = runner.tools[record.name].protocol, record.demonstration
     whole = [each.arguments for each in record.instances if not any(mask in repr(each.arguments) for mask in _MASKS)]
     whole.sort(key=lambda arguments: shown is None or arguments != shown.arguments)
@@ -277,12 +279,14 @@ async def look_again(runner: Runner, record: Record) -> Drift:
         for call in trial.calls:
             if call.tool == record.name and call.succeeded:
                 now.add(call.value)
-            elif call.tool == record.name:
+            elif not call.succeeded:
+                failures.add(str(call.error_status))
                 reason = call.error or reason
         reason = reason or trial.problem
     if not whole:
         return Drift(tool=record.name, problem="masked")
     if not now.count:
-        return Drift(tool=record.name, problem="unanswered", reason=reason[:300])
+        problem: Problem = "unreached" if failures and failures <= _UNREACHED else "unanswered"
+        return Drift(tool=record.name, problem=problem, reason=reason[:300])
     changes = sorted(compare(record.shape.schema(), now.schema()), key=lambda change: (change.path, change.kind))
     return Drift(tool=record.name, changes=tuple(changes), answered=now.count)

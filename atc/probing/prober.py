@@ -34,6 +34,8 @@ from atc.schemas.protocol import Protocol
 from atc.settings import Settings
 from atc.tools.tool import Toolset
 
+PASSES = 2
+"""How often calls are made for demonstrations."""
 AT_ONCE = 4
 """Tools that are probed at the same time; those of one round do not depend on each other."""
 
@@ -138,7 +140,6 @@ class Prober:
             except BaseExceptionGroup as group:
                 raise _first(group) from None  # by itself: a group would hide what is wrong
             finally:  # also what tools learnt while others were probed, and while they were under way
-                demonstrate(declared, records)
                 store.keep(self.tools, records)
         return report_of(self.tools, records, meter, spent)
 
@@ -195,14 +196,17 @@ class Prober:
 
         What is answered then may be what another tool's demonstration lacks.
         """
-        for _ in range(2):
-            ways = demonstrate(declared, explorer.records)
+        for _ in range(PASSES):
+            called = explorer.meter.total
+            ways = await anyio.to_thread.run_sync(demonstrate, declared, explorer.records)
             for name, record in ways.records.items():
                 tool = explorer.runner.tools.get(name)
-                called = tool is not None and tool.protocol.effect is Effect.READ and record.instances
-                if record.demonstration is None and called:  # nothing is sent for what a recording answers
+                reads = tool is not None and tool.protocol.effect is Effect.READ and record.instances
+                if record.demonstration is None and reads:  # nothing is sent for what a recording answers
                     await explorer.complete(record, ways.missing(name))
-        demonstrate(declared, explorer.records)
+            if called == explorer.meter.total:
+                return
+        await anyio.to_thread.run_sync(demonstrate, declared, explorer.records)
 
     async def _rounds(self, explorer: Explorer, records: dict[str, Record], steps: _Steps, store: Store) -> None:
         """B starts with all tools that may be called, H is empty; until a round adds nothing (Eq. 3).

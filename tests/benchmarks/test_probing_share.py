@@ -27,7 +27,7 @@ SHOP = service(
 
 
 def share(*replies: Any) -> Row:
-    return compare("shop", of_service(SHOP), FakeModel(replies), 3)
+    return compare("shop", of_service(SHOP), FakeModel(replies), 3, 9)
 
 
 @pytest.mark.parametrize("reply", ["I do not know.", "{}", json.dumps({"find_lamps": {"q": ["zebra"]}})])
@@ -58,3 +58,10 @@ def test_rows_are_kept_and_one_that_a_crash_cut_is_made_again(tmp_path: Path) ->
     (again,) = kept(file)
     assert (again.service, again.gained) == ("shop", ["b"])
     assert list(kept(tmp_path / "none.jsonl")) == []
+
+
+def test_the_replies_of_a_run_are_bounded() -> None:
+    found = FakeModel([json.dumps({"find_lamps": {"q": [word]}}) for word in ("zebra", "horse", "teal")])
+    with pytest.raises(ModelError, match="--replies"):
+        compare("shop", of_service(SHOP), found, 3, 2)
+    assert len(found.prompts) == 2

@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 
 from atc.cli import app
 from atc.probing import Prober
-from atc.tools.documents import load_protocols
+from atc.tools.documents import drifted_tools, load_protocols
 from atc.tools.functions import tool
 from atc.tools.tool import Toolset
+from tests.support.probe import Says, running
 
 TOOLS = """
 import atc
@@ -124,6 +125,26 @@ def test_a_tool_that_moved_is_told_field_by_field(lakes: Path, tmp_path: Path) -
 def test_wrong_use_says_what_to_do(words: list[str], said: str, lakes: Path) -> None:
     ran = atc(*(word.replace("{lakes}", str(lakes)) for word in words))
     assert (ran.exit_code, said in ran.output) == (2, True), ran.output
+
+
+def test_a_service_that_wants_a_credential_has_not_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with running() as service:
+        service.route("list_shelves", "/shelves", [{"shelf_id": "s-1"}])
+        (tmp_path / "api.json").write_text(json.dumps({**service.document(), "servers": [{"url": service.url}]}))
+        assert atc("api.json", "-o", "docs").exit_code == 0
+        service.routes.clear()
+        service.route("list_shelves", "/shelves", Says(status=401))
+        away = atc("api.json", "--check", "docs")
+        assert (away.exit_code, away.stdout.splitlines()[0][:35]) == (3, "# list_shelves: not compared: GET /"), (
+            away.output
+        )
+        assert drifted_tools(tmp_path / "docs") == set()
+        service.routes.clear()
+        service.route("list_shelves", "/shelves", Says(status=404))
+        gone = atc("api.json", "--check", "docs")
+        assert (gone.exit_code, "! list_shelves: none of its" in gone.stdout) == (1, True), gone.output
+        assert drifted_tools(tmp_path / "docs") == {"list_shelves"}
 
 
 def test_an_interrupted_probing_says_how_far_it_came_and_how_to_go_on(

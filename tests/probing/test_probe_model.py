@@ -200,14 +200,17 @@ def test_a_tool_for_which_the_model_knows_nothing_new_is_not_asked_about_again(s
 
 
 def test_the_prompts_are_bounded_however_many_tools_there_are(service: Service) -> None:
-    for number in range(60):
-        add_search(service, f"find_{'long' * 12}_{number}")
+    for number in range(3 * TOOLS_A_REQUEST):
+        add_search(service, f"find_{number}")
+    many = " ".join(f"{'long' * 20}_{number}" for number in range(40))
+    for number in range(20):
+        service.route(f"wide_{number}", f"/wide/{number}", lambda _: missing(), query=many, need="name")
     model = Oracle(whole=["{}"])
     probed(service.tools(), model, tries=2)
-    asked = model.prompts_for("values")
-    assert len(asked) == 60 / TOOLS_A_REQUEST  # and not again: it knew nothing
-    assert max(map(len, asked)) < 20_000
-    assert max(len(tools) for _, tools in model.asked) == TOOLS_A_REQUEST
+    asked = [tools for _, tools in model.asked]
+    assert sum(map(len, asked)) == len(service.routes)  # each once, and not again: it knew nothing
+    assert max(map(len, model.prompts_for("values"))) < 16_000
+    assert max(map(len, asked)) == TOOLS_A_REQUEST
 
 
 def test_a_model_that_says_too_much_costs_no_more_calls(service: Service) -> None:

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from atc.cli.probe_shown import View, diff
+from atc.cli.probe_shown import View, check_summary, diff
 from atc.probing import Drift, Progress
 from atc.probing.drift import Change
 from atc.probing.record import Record
@@ -52,6 +52,7 @@ def test_a_check_is_a_diff_in_a_stable_order() -> None:
     found = [
         Drift(tool="b", problem="unanswered", reason="HTTP 404\n+ b.x: \x1b[31m"),
         Drift(tool="c", problem="masked"),
+        Drift(tool="f", problem="unreached", reason="HTTP 503"),
         Drift(tool="d", changes=(Change("$.rare", "newly_seen", None, "string"),)),
         Drift(tool="e", problem="gone"),
         Drift(
@@ -77,5 +78,7 @@ def test_a_check_is_a_diff_in_a_stable_order() -> None:
         "# c: not compared, for its examples hold masked secrets",
         "@@ e: breaking @@",
         "! e: it is not there any more, or may not be called",
+        "# f: not compared: HTTP 503",
     ]
-    assert [each.moved for each in found] == [True, False, False, True, True]
+    assert [each.moved for each in found] == [True, False, False, False, True, True]
+    assert check_summary(found) == "3 of 6 tools changed, 3 so that programs would fail, 2 not compared"
