@@ -42,6 +42,8 @@ MAX_BYTES = 5_000_000
 """Bytes of one answer."""
 MAX_DEPTH, ITEMS = 12, 2
 """Levels of an answer, and items of a list, whose values serve as arguments."""
+LOOKED_AT = 4
+"""Tools whose arguments are sought, for each call that may be made: values are many where answers are."""
 AT_ONCE = 4
 """Calls at the same time."""
 GRACE_S = 0.2
@@ -207,7 +209,7 @@ class _Reads:
             and not why_not(tools[name].protocol)
             and says_nothing(shown[name].returns)
         ]
-        return by_task(self.task, {name: tools[name].protocol for name in found})
+        return by_task(self.task, {name: tools[name].protocol for name in found})[: self.limits.calls * LOOKED_AT]
 
     async def _wave(self, wave: Mapping[str, dict[str, Any]], until: float) -> bool:
         """Make some calls at once; whether there is time for more."""
@@ -234,9 +236,9 @@ class _Reads:
     ) -> ProbedRead | None:
         """Make one call, learn from its answer, and keep its values for those that follow."""
         tool = self.catalogue.tools[name]
-        place = door_of(tool).place
+        place = service_of(tool)
         async with limiter:
-            if place in self.closed or _asks(self.approval, tool, arguments):
+            if name in self.catalogue.probed or place in self.closed or _asks(self.approval, tool, arguments):
                 return None
             self.catalogue.probed.add(name)
             begun[name] = time.monotonic()
@@ -284,7 +286,7 @@ class _Reads:
     def _arguments(self, name: str, graph: ToolGraph, least: float) -> dict[str, Any] | None:
         """Return what a tool is called with: what it must be given; ``None`` where a value of that is not known."""
         tool = self.catalogue.tools[name]
-        pool = self.pools.get(door_of(tool).place)
+        pool = self.pools.get(service_of(tool))
         if self.approval.policy is not None and self.approval.policy.needs_origins:
             pool = None  # a rule asks where values come from: what a service answered is not handed on unasked
         required = [each for each in parameters_of(tool.protocol) if each.required]
@@ -308,6 +310,12 @@ class _Reads:
                         Candidate(seen.value, SURE, seen) for seen in pool.at(feed.supplier.tool, feed.supplier.path)
                     )
         yield from (each for each in known if each.seen is not None and each.sure >= least)
+
+
+def service_of(tool: Tool) -> str:
+    """Return what a tool's values may be handed on within: a server, or the module of the user's own functions."""
+    source = tool.protocol.source
+    return source.location.partition(":")[0] if source.in_process else door_of(tool).place
 
 
 def by_task(task: str, tools: Mapping[str, Protocol]) -> list[str]:

@@ -14,7 +14,6 @@ from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.run import probing
 from atc.schemas.protocol import Source
-from tests.support.cli import atc
 from tests.support.tools import make_tool
 
 NUMBER = {"type": "integer"}
@@ -158,10 +157,3 @@ def test_a_dry_run_may_read_beforehand(shop: Shop) -> None:
         result = agent.run("cancel", dry_run=True)
         assert (result.status, len(result.probed)) == ("planned", 2)
     assert shop.calls == ["list_orders", "get_order", "list_orders"]
-
-
-def test_the_command_refuses_another_word(tmp_path: Path) -> None:
-    (tmp_path / "shop.py").write_text("def list_orders():\n    return []\n")
-    made = atc("run", "tell", "--tools", str(tmp_path / "shop.py"), "--probe", "sometimes")
-    assert made.exit_code == 2
-    assert "probe: Input should be 'off' or 'reads'" in made.output
