@@ -40,8 +40,6 @@ from atc.tools.tool import Tool, Toolset
 
 MAX_BYTES = 5_000_000
 """Bytes of one answer."""
-MAX_DEPTH, ITEMS = 12, 2
-"""Levels of an answer, and items of a list, whose values serve as arguments."""
 LOOKED_AT = 4
 """Tools whose arguments are sought, for each call that may be made: values are many where answers are."""
 AT_ONCE = 4
@@ -269,7 +267,7 @@ class _Reads:
         """Return the arguments of the tools that can be called now, so many at most, as far as there is time."""
         while self.answers:
             place, tool, arguments, value = self.answers.pop()
-            self.pools.setdefault(place, ValuePool()).add(tool, arguments, _first(value))
+            self.pools.setdefault(place, ValuePool()).add(tool, arguments, value)
         for least in (LIKELY, UNLIKELY):  # what only may be meant serves where nothing likelier can be called
             found: dict[str, dict[str, Any]] = {}
             for name in todo:
@@ -340,15 +338,6 @@ def _heard_out(call: asyncio.Task[Any]) -> None:
     """Take note of how a call ended that nobody waits for any more."""
     if not call.cancelled():
         call.exception()
-
-
-def _first(value: Any, depth: int = MAX_DEPTH) -> Any:
-    """Return an answer with the first items of its lists alone: one tool is called once."""
-    if depth <= 0:
-        return None
-    if isinstance(value, dict):
-        return {key: _first(each, depth - 1) for key, each in value.items()}
-    return [_first(each, depth - 1) for each in value[:ITEMS]] if isinstance(value, list) else value
 
 
 def _asks(approval: Approval, tool: Tool, arguments: dict[str, Any]) -> bool:
