@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from atc.errors import SettingsError
 from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.run import probing
+from atc.run.given_program import run_given
 from atc.schemas.protocol import Source
 from tests.support.tools import make_tool
 
@@ -143,6 +145,14 @@ def test_a_run_that_goes_on_is_not_probed_again(shop: Shop, tmp_path: Path) -> N
     assert result.status == "answered"
     assert result.probed == ()
     assert shop.calls[before:] == ["cancel_order"]
+
+
+def test_a_program_that_somebody_gives_is_not_probed_for(shop: Shop) -> None:
+    agent, _ = shop.agent()
+    with agent:
+        given = asyncio.run(run_given(agent, "answer = list_orders()"))
+    assert (given.result.status, given.result.probed) == ("answered", ())
+    assert shop.calls == ["list_orders"]
 
 
 @pytest.mark.parametrize("settings", [{"learn": False}, {"keep_runs": False}], ids=["no learning", "no runs"])
