@@ -15,8 +15,8 @@ from typing import Any
 from atc._host.files import write_whole
 from atc.errors import UsageError
 from atc.probing.error_messages import read_error_message
-from atc.probing.record import Instance, Record, Refusal
-from atc.schemas.infer.text import MASKED, masked_text, may_be_name
+from atc.probing.record import Record, Refusal
+from atc.schemas.infer.text import may_be_name
 from atc.schemas.protocol import Example, Protocol, Provenance, Status
 from atc.schemas.types import OBSERVED
 from atc.tools.documents import DRIFTED, drifted_tools, dump_protocols
@@ -81,9 +81,7 @@ def protocol_of(declared: Protocol, record: Record) -> Protocol:
         record: of its probing.
     """
     returns = record.shape.schema() if record.shape.count else None
-    examples = tuple(_example(instance) for instance in record.instances[:EXAMPLES])
-    if any(example.program for example in declared.examples):
-        examples = ()
+    examples = () if any(example.program for example in declared.examples) else _examples(record)
     return declared.model_copy(
         update={
             "description": declared.description if described(declared) else record.description or declared.description,
@@ -122,13 +120,18 @@ def _statuses(declared: Protocol, record: Record) -> tuple[Status, ...]:
     )
 
 
-def _example(instance: Instance) -> Example:
-    secret = MASKED in repr(instance.arguments) or masked_text(instance.program) != instance.program
-    return Example(
-        arguments=instance.arguments,
-        response=shortened(instance.response),
-        description=instance.question,
-        program="" if secret else instance.program,  # what is masked in the arguments may stand in it
+def _examples(record: Record) -> tuple[Example, ...]:
+    """The first calls that worked, the one that is demonstrated before all others."""
+    shown = record.demonstration
+    ordered = sorted(record.instances, key=lambda each: shown is None or each.arguments != shown.arguments)
+    return tuple(
+        Example(
+            arguments=instance.arguments,
+            response=shortened(instance.response),
+            description=shown.question if shown and instance.arguments == shown.arguments else "",
+            program=shown.program if shown and instance.arguments == shown.arguments else "",
+        )
+        for instance in ordered[:EXAMPLES]
     )
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from atc._host.redaction import MASK
 from atc._host.secret_detection import MASKED
 from atc.probing.call_policy import Runner
+from atc.probing.candidates import literal_call
 from atc.probing.record import Record
 from atc.schemas.infer.shape import Shape
 from atc.schemas.protocol import JsonSchema
@@ -249,14 +250,18 @@ class Drift(BaseModel):
 async def look_again(runner: Runner, record: Record) -> Drift:
     """Run a tool's own examples again and compare.
 
-    An example that fetches its identifiers from other tools fetches them anew, so that a service may forget old ones.
+    A demonstration reads identifiers off other tools' answers, so that a service may forget old ones.
     """
     if record.name not in runner.tools:
         return Drift(tool=record.name, problem="it is not there any more, or may not be called")
     now, problem = Shape(), ""
-    whole = [instance for instance in record.instances if not any(mask in instance.program for mask in _MASKS)]
-    for instance in whole[:AGAIN]:
-        trial = await runner.run(instance.program, [record.name, *record.helpers])
+    protocol, shown = runner.tools[record.name].protocol, record.demonstration
+    whole = [each.arguments for each in record.instances if not any(mask in repr(each.arguments) for mask in _MASKS)]
+    whole.sort(key=lambda arguments: shown is None or arguments != shown.arguments)
+    for arguments in whole[:AGAIN]:
+        shows = shown is not None and arguments == shown.arguments
+        program = shown.program if shown and shows else f"answer = {literal_call(protocol, arguments)}\n"
+        trial = await runner.run(program, [name for name in runner.tools if name in program])
         for call in trial.calls:
             if call.tool == record.name and call.succeeded:
                 now.add(call.value)

@@ -16,18 +16,25 @@ from atc.models.base import Model
 from atc.models.budget import Budget as ModelBudget
 from atc.models.budget import BudgetedModel
 from atc.models.resolve import resolve_model
+from atc.probing.asking import Asker
 from atc.probing.call_policy import Budget, Meter, Runner, metered
 from atc.probing.candidates import ValuePool
+from atc.probing.demonstrations import demonstrate
 from atc.probing.document import Store
 from atc.probing.drift import Drift, look_again
-from atc.probing.explore import Asker, Explorer
+from atc.probing.explore import Explorer
+from atc.probing.questions import ask, untold
 from atc.probing.record import Record
 from atc.probing.report import Report, report_of
+from atc.result import Effect
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
+from atc.schemas.protocol import Protocol
 from atc.settings import Settings
 from atc.tools.tool import Toolset
 
+PASSES = 2
+"""How often calls are made for demonstrations."""
 AT_ONCE = 4
 """Tools that are probed at the same time; those of one round do not depend on each other."""
 
@@ -49,8 +56,9 @@ class Prober:
         tools: from any importer.
         model: as for an agent; ``None`` takes the settings'.
         budget: what probing may cost the service.
-        tries: N of the paper: programs that the model writes for a tool in a round; 0 does without a model.
-        rounds: β of the paper; 1 probes each tool alone.
+        tries: N of the paper: how often the model is asked for values that structure does not know, once for all tools;
+            0 does without a model.
+        rounds: β of the paper, before the model is asked and after each reply; 1 probes each tool alone.
         allow_effects: shell patterns of tools that are called though they may change something; ``approve`` decides
             over each call.
         approve: decides over every call that is not a read, as for an agent.
@@ -97,12 +105,16 @@ class Prober:
         """:meth:`probe` for asynchronous code. Stopped in the middle, it keeps what is known in ``folder``."""
         store = Store(self.folder)
         records, spent = store.load(self.tools), ModelBudget(None, None, None)
+        declared = {name: tool.protocol for name, tool in self.tools.items()}
         async with self._runner(records) as (runner, meter):
             asker = Asker(BudgetedModel(self._model(), spent), self.settings) if self.tries else None
-            explorer = Explorer(runner, records, ValuePool(), asker, meter, self.tries, self.rounds == 1, store.save)
+            explorer = Explorer(runner, records, ValuePool(), asker, meter, store.save)
             explorer.remember()
             try:
                 await self._rounds(explorer, records, meter, store)
+                await self._demonstrated(explorer, declared)
+                if asker is not None:
+                    await ask(asker, untold(declared, records), records)
             except BaseExceptionGroup as group:
                 raise _first(group) from None  # by itself: a group would hide what is wrong
             finally:  # also what tools learnt while others were probed, and while they were under way
@@ -157,32 +169,57 @@ class Prober:
             await sandbox.prepare()
             yield Runner(allowed, sandbox, self.settings, self._approve, lambda *_: None), meter
 
+    async def _demonstrated(self, explorer: Explorer, declared: dict[str, Protocol]) -> None:
+        """Demonstrate each documented tool; a read that was only called with guesses is called with what can be read.
+
+        What is answered then may be what another tool's demonstration lacks.
+        """
+        for _ in range(PASSES):
+            called = explorer.meter.total
+            ways = await anyio.to_thread.run_sync(demonstrate, declared, explorer.records)
+            for name, record in ways.records.items():
+                tool = explorer.runner.tools.get(name)
+                if record.demonstration is None and tool is not None and tool.protocol.effect is Effect.READ:
+                    await explorer.complete(record, ways.missing(name))
+            if called == explorer.meter.total:
+                return
+        await anyio.to_thread.run_sync(demonstrate, declared, explorer.records)
+
     async def _rounds(self, explorer: Explorer, records: dict[str, Record], meter: Meter, store: Store) -> None:
-        """B starts with all tools that may be called, H is empty; until a round adds nothing (Eq. 3)."""
-        for number in range(1, self.rounds + 1):
-            waiting = [record for record in records.values() if record.open]
-            if not waiting:
-                return
-            known = sum(record.state == "documented" for record in records.values())
-            limiter = anyio.CapacityLimiter(AT_ONCE)
+        """B starts with all tools that may be called, H is empty; until a round adds nothing (Eq. 3).
 
-            async def one(record: Record, number: int = number, limiter: anyio.CapacityLimiter = limiter) -> None:
-                async with limiter:
-                    await explorer.probe(record, number)
-                store.save(record)
-                if record.state == "documented":
-                    store.document(self.tools[record.name].protocol, record)
-                if self.on_progress is not None:
-                    self.on_progress(Progress(record, number, meter.total))
+        Then the model is asked for what is missing, and with its values it goes on.
+        """
+        number, since_asked, known = 0, 0, -1
+        while waiting := [record for record in records.values() if record.open]:
+            before, known = known, sum(record.state == "documented" for record in records.values())
+            if since_asked == self.rounds or (number > 1 and before == known):
+                if explorer.asked == self.tries or not await explorer.ask():
+                    return
+                since_asked = 0
+            number += 1
+            since_asked += 1
+            await self._round(explorer, waiting, number, meter, store)
 
-            try:
-                async with anyio.create_task_group() as group:
-                    for record in waiting:
-                        group.start_soon(one, record)
-            except BaseExceptionGroup as several:  # no model, no jail: the same for all
-                raise several.exceptions[0] from None
-            if number > 1 and known == sum(record.state == "documented" for record in records.values()):
-                return
+    async def _round(self, explorer: Explorer, waiting: list[Record], number: int, meter: Meter, store: Store) -> None:
+        """Try each of these tools once, several at the same time."""
+        limiter = anyio.CapacityLimiter(AT_ONCE)
+
+        async def one(record: Record) -> None:
+            async with limiter:
+                await explorer.probe(record, number, chain=number > 1 and self.rounds > 1)
+            store.save(record)
+            if record.state == "documented":
+                store.document(self.tools[record.name].protocol, record)
+            if self.on_progress is not None:
+                self.on_progress(Progress(record, number, meter.total))
+
+        try:
+            async with anyio.create_task_group() as group:
+                for record in waiting:
+                    group.start_soon(one, record)
+        except BaseExceptionGroup as several:  # no model, no jail: the same for all
+            raise several.exceptions[0] from None
 
     def _model(self) -> Model:
         if isinstance(self.model, Model):

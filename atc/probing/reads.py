@@ -302,6 +302,8 @@ class _Reads:
         stated = [each for each in known if each.seen is None and each.sure >= SURE]
         yield from sorted(stated, key=lambda each: not _is_named(each.value, self.task))
         if pool is not None:
+            path = self.catalogue.tools[name].protocol.source.path
+            yield from (Candidate(seen.value, SURE, seen) for seen in pool.linked(parameter.original, path))
             for feed in graph.feeds(name):  # as runs and documents say
                 if feed.parameter == parameter.original and feed.evidence in SHOWN and not feed.supplier.inside:
                     yield from (
