@@ -98,6 +98,11 @@ class ValuePool:
                     self._count += 1
                     self._of_tool[tool] = self._of_tool.get(tool, 0) + 1
 
+    def at(self, tool: str, path: tuple[str, ...]) -> list[Seen]:
+        """Values at one place of the responses of a tool; ``[]`` in the path stands for an item."""
+        kept = [seen for some in self._by_field.values() for seen in some if seen.tool == tool]
+        return [seen for seen in kept if seen.found is not None and seen.found.path == path]
+
     def fitting(self, parameter: str, tool: str, schema: dict[str, Any] | None = None) -> list[tuple[float, Seen]]:
         """Values that may serve as an argument, the likeliest first; what the tool itself answered comes last.
 
@@ -115,11 +120,6 @@ class ValuePool:
                     found.append((score - (0.5 if seen.tool == tool else 0.0), seen))
         found.sort(key=lambda pair: (-pair[0], *_distance(tool, pair[1]), str(pair[1].path), str(pair[1].value)))
         return [(score, seen) for score, seen in found if score > 0]
-
-    def at(self, tool: str, path: tuple[str, ...]) -> list[Seen]:
-        """Values at one place of the responses of a tool; ``[]`` in the path stands for an item."""
-        kept = [seen for some in self._by_field.values() for seen in some if seen.tool == tool]
-        return [seen for seen in kept if seen.found is not None and seen.found.path == path]
 
     def linked(self, parameter: str, path: str) -> list[Seen]:
         """What addresses in answers have in the place of an argument of a path, each value once."""
