@@ -75,6 +75,8 @@ class ValuePool:
 
     def __init__(self) -> None:
         self._by_field: dict[str, list[Seen]] = {}
+        self._by_value: dict[str, list[Seen]] = {}
+        self._by_place: dict[tuple[str, tuple[str, ...]], list[Seen]] = {}
         self._count = 0
         self._of_tool: dict[str, int] = {}
         self._links = Links()
@@ -95,13 +97,10 @@ class ValuePool:
                 same = [s for s in kept if s.tool == tool and s.arguments == call]
                 if len(same) < MAX_OF_A_FIELD and all(s.value != value for s in same):
                     kept.append(seen)
+                    self._by_value.setdefault(str(value), []).append(seen)
+                    self._by_place.setdefault((tool, named), []).append(seen)
                     self._count += 1
                     self._of_tool[tool] = self._of_tool.get(tool, 0) + 1
-
-    def at(self, tool: str, path: tuple[str, ...]) -> list[Seen]:
-        """Values at one place of the responses of a tool; ``[]`` in the path stands for an item."""
-        kept = [seen for some in self._by_field.values() for seen in some if seen.tool == tool]
-        return [seen for seen in kept if seen.found is not None and seen.found.path == path]
 
     def fitting(self, parameter: str, tool: str, schema: dict[str, Any] | None = None) -> list[tuple[float, Seen]]:
         """Values that may serve as an argument, the likeliest first; what the tool itself answered comes last.
@@ -128,8 +127,11 @@ class ValuePool:
 
     def find(self, value: Scalar) -> Seen | None:
         """Where a value was seen; of several places, one that identifies a thing."""
-        found = [seen for kept in self._by_field.values() for seen in kept if str(seen.value) == str(value)]
-        return max(found, key=lambda seen: is_identifier(seen.field), default=None)
+        return max(self._by_value.get(str(value), ()), key=lambda seen: is_identifier(seen.field), default=None)
+
+    def at(self, tool: str, path: tuple[str, ...]) -> list[Seen]:
+        """Values at one place of the responses of a tool; ``[]`` in the path stands for an item."""
+        return list(self._by_place.get((tool, path), ()))
 
     def words(self, tool: str) -> list[Seen]:
         """Names and titles that were seen, for somebody who searches: those of the tool's own matter first."""
@@ -139,12 +141,13 @@ class ValuePool:
 
 
 def _distance(tool: str, seen: Seen) -> tuple[int, int, str]:
-    """How far a value is from a tool, by its tool's name, and by where it lies in the response.
+    """How far a value is from a tool: what lies deep in a response is of something else.
 
-    What lies deep is of something else, but a tag of ``{run: [tag]}`` lies last.
+    What only its tool names is near where the names of both tools are, and a tag of ``{run: [tag]}`` lies last.
     """
-    depth = -len(seen.path) if seen.found is not None and seen.found.alone else len(seen.path)
-    return -len({*words_of(tool)} & {*words_of(seen.tool)}), depth, seen.tool
+    if seen.found is None or not seen.found.alone:
+        return 0, len(seen.path), seen.tool
+    return -len({*words_of(tool)} & {*words_of(seen.tool)}), -len(seen.path), seen.tool
 
 
 def _sureness(what: Wanted, tool: str, name: str, seen: Seen) -> float:
