@@ -27,8 +27,7 @@ import sqlite3
 import tempfile
 import time
 import tomllib
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -51,8 +50,9 @@ from atc.tools.tool import Toolset
 from benchmarks.atlas import AtlasTask, check, load_tasks, reference_answer
 from benchmarks.common import AsJson, listed, show
 from benchmarks.probing import atlas, served
-from benchmarks.probing_services import OTHERS, SERVICES, Other, document, running
+from benchmarks.probing_services import OTHERS, SERVICES
 from benchmarks.rows import append_line
+from benchmarks.started_services import Other, counted, document, running
 
 HERE = Path(__file__).parent
 DATABASE, QUESTIONS = HERE / "probing_run_museum.sql", HERE / "probing_run_tasks.toml"
@@ -165,8 +165,8 @@ def _museum(folder: Path, port: int) -> list[str]:
 
 
 @contextmanager
-def service(name: str) -> Iterator[tuple[Toolset, Counter[str], frozenset[str]]]:
-    """Start a service; its tools, its requests by path as they are counted, and the paths that write.
+def service(name: str) -> Iterator[tuple[Toolset, Callable[[], int]]]:
+    """Start a service; its tools, and what tells how many writes reached it.
 
     Raises:
         FileNotFoundError: it is not installed.
@@ -174,16 +174,18 @@ def service(name: str) -> Iterator[tuple[Toolset, Counter[str], frozenset[str]]]
     if name == "atlas":
         bare = atlas("bare")
         with served(bare.app) as (base, seen):
-            yield Toolset.from_openapi(f"{base}/openapi.json"), seen, bare.writes
+            tools = Toolset.from_openapi(f"{base}/openapi.json")
+            yield tools, lambda: sum(count for path, count in seen.items() if path in bare.writes)
         return
     other: Other = replace(OTHERS["datasette"], command=_museum)
-    with running(other) as base:
-        yield Toolset.from_openapi(document(other, base)), Counter(), frozenset()  # all of its tools read
+    with running(other) as base, counted(base) as proxy:
+        tools = Toolset.from_openapi(document(name, proxy.base, other.reads))
+        yield tools, lambda: len(proxy.writes(other))
 
 
 async def attempt(question: Question, name: str, system: str, model: Model, seed: int) -> Row:
     """Let a system try a task, against a service that has just been started, with nothing learnt."""
-    with tempfile.TemporaryDirectory() as folder, service(name) as (tools, seen, writes):
+    with tempfile.TemporaryDirectory() as folder, service(name) as (tools, writes):
         settings: dict[str, Any] = {each: f"{folder}/{each}" for each in ("catalogue", "runs_dir", "kept_dir")}
         settings |= {"max_tools": MAX_TOOLS, "sentence": False, "approve": "never", "seed": seed} | SYSTEMS[system]
         began = time.perf_counter()
@@ -211,7 +213,7 @@ async def attempt(question: Question, name: str, system: str, model: Model, seed
             probed=len(result.probed),
             probe_s=_span(agent, result.run_id),
             looks=sum(bool(revision.looked) for revision in result.revisions),
-            writes=sum(count for path, count in seen.items() if path in writes),
+            writes=writes(),
             seconds=round(time.perf_counter() - began, 2),
             answer=json.dumps(result.json_value, default=str)[:300],
         )
@@ -268,7 +270,7 @@ def table(rows: list[Row]) -> list[tuple[Any, ...]]:
 async def reach(tasks: int) -> list[tuple[Any, ...]]:
     """By the limit of calls: how many of the tools that reference programs call are known before the first program."""
     found = []
-    with service("atlas") as (tools, _, _):
+    with service("atlas") as (tools, _):
         for limits in (IN_RUN, replace(IN_RUN, calls=40, seconds=60.0)):
             needed = known = calls = 0
             slowest = 0.0

@@ -40,8 +40,8 @@ from atc.tools.tool import Tool, Toolset
 
 MAX_BYTES = 5_000_000
 """Bytes of one answer."""
-MAX_DEPTH, ITEMS = 12, 2
-"""Levels of an answer, and items of a list, whose values serve as arguments."""
+LOOKED_AT = 4
+"""Tools whose arguments are sought, for each call that may be made: values are many where answers are."""
 AT_ONCE = 4
 """Calls at the same time."""
 GRACE_S = 0.2
@@ -207,7 +207,7 @@ class _Reads:
             and not why_not(tools[name].protocol)
             and says_nothing(shown[name].returns)
         ]
-        return by_task(self.task, {name: tools[name].protocol for name in found})
+        return by_task(self.task, {name: tools[name].protocol for name in found})[: self.limits.calls * LOOKED_AT]
 
     async def _wave(self, wave: Mapping[str, dict[str, Any]], until: float) -> bool:
         """Make some calls at once; whether there is time for more."""
@@ -234,9 +234,9 @@ class _Reads:
     ) -> ProbedRead | None:
         """Make one call, learn from its answer, and keep its values for those that follow."""
         tool = self.catalogue.tools[name]
-        place = door_of(tool).place
+        place = service_of(tool)
         async with limiter:
-            if place in self.closed or _asks(self.approval, tool, arguments):
+            if name in self.catalogue.probed or place in self.closed or _asks(self.approval, tool, arguments):
                 return None
             self.catalogue.probed.add(name)
             begun[name] = time.monotonic()
@@ -267,7 +267,7 @@ class _Reads:
         """Return the arguments of the tools that can be called now, so many at most, as far as there is time."""
         while self.answers:
             place, tool, arguments, value = self.answers.pop()
-            self.pools.setdefault(place, ValuePool()).add(tool, arguments, _first(value))
+            self.pools.setdefault(place, ValuePool()).add(tool, arguments, value)
         for least in (LIKELY, UNLIKELY):  # what only may be meant serves where nothing likelier can be called
             found: dict[str, dict[str, Any]] = {}
             for name in todo:
@@ -284,7 +284,7 @@ class _Reads:
     def _arguments(self, name: str, graph: ToolGraph, least: float) -> dict[str, Any] | None:
         """Return what a tool is called with: what it must be given; ``None`` where a value of that is not known."""
         tool = self.catalogue.tools[name]
-        pool = self.pools.get(door_of(tool).place)
+        pool = self.pools.get(service_of(tool))
         if self.approval.policy is not None and self.approval.policy.needs_origins:
             pool = None  # a rule asks where values come from: what a service answered is not handed on unasked
         required = [each for each in parameters_of(tool.protocol) if each.required]
@@ -302,12 +302,20 @@ class _Reads:
         stated = [each for each in known if each.seen is None and each.sure >= SURE]
         yield from sorted(stated, key=lambda each: not _is_named(each.value, self.task))
         if pool is not None:
+            path = self.catalogue.tools[name].protocol.source.path
+            yield from (Candidate(seen.value, SURE, seen) for seen in pool.linked(parameter.original, path))
             for feed in graph.feeds(name):  # as runs and documents say
                 if feed.parameter == parameter.original and feed.evidence in SHOWN and not feed.supplier.inside:
                     yield from (
                         Candidate(seen.value, SURE, seen) for seen in pool.at(feed.supplier.tool, feed.supplier.path)
                     )
         yield from (each for each in known if each.seen is not None and each.sure >= least)
+
+
+def service_of(tool: Tool) -> str:
+    """Return what a tool's values may be handed on within: a server, or the module of the user's own functions."""
+    source = tool.protocol.source
+    return source.location.partition(":")[0] if source.in_process else door_of(tool).place
 
 
 def by_task(task: str, tools: Mapping[str, Protocol]) -> list[str]:
@@ -332,15 +340,6 @@ def _heard_out(call: asyncio.Task[Any]) -> None:
     """Take note of how a call ended that nobody waits for any more."""
     if not call.cancelled():
         call.exception()
-
-
-def _first(value: Any, depth: int = MAX_DEPTH) -> Any:
-    """Return an answer with the first items of its lists alone: one tool is called once."""
-    if depth <= 0:
-        return None
-    if isinstance(value, dict):
-        return {key: _first(each, depth - 1) for key, each in value.items()}
-    return [_first(each, depth - 1) for each in value[:ITEMS]] if isinstance(value, list) else value
 
 
 def _asks(approval: Approval, tool: Tool, arguments: dict[str, Any]) -> bool:

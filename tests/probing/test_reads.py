@@ -15,6 +15,7 @@ from atc._records.records import ProbedRead
 from atc.calls.approval import Approval, ApprovalRequest, Refusal
 from atc.calls.permissions import Permissions
 from atc.calls.permissions.agent_permissions import approval_of
+from atc.catalogue.catalogue import store_in
 from atc.probing.reads import Limits, by_task, probe_reads
 from atc.result import Effect
 from atc.schemas.protocol import Source
@@ -95,6 +96,21 @@ def test_no_value_goes_to_another_service_or_is_made_up(tmp_path: Path) -> None:
     )
     world.probe(task="Order 8812 of FR on 2026-01-02, get_day date 2026-01-02")
     assert world.called == ["list_orders"]
+
+
+def test_the_users_word_says_what_feeds_what_where_no_names_do(tmp_path: Path) -> None:
+    tools = [
+        make_tool("list_parcels", lambda _: {"rows": [{"label": "p-7", "other": "q"}]}),
+        make_tool("trace", lambda _: {"size": 1}, required=("handle",), handle=TEXT),
+    ]
+    world = World(tmp_path / "before", *tools)
+    world.probe()
+    assert world.called == ["list_parcels"]
+    told = World(tmp_path / "told", *tools)
+    edge = ("list_parcels", ("rows", "[]", "label"), "trace", "handle")
+    store_in(told.settings.catalogue).correct_feed(told.catalogue.graph.protocols, edge, True)
+    told.probe()
+    assert told.sent("trace") == {"handle": "p-7"}
 
 
 def test_a_value_that_the_document_states_serves_and_the_task_chooses_among_them(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from atc.errors import SettingsError
 from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.run import probing
+from atc.run.given_program import run_given
 from atc.schemas.protocol import Source
-from tests.support.cli import atc
 from tests.support.tools import make_tool
 
 NUMBER = {"type": "integer"}
@@ -146,6 +147,14 @@ def test_a_run_that_goes_on_is_not_probed_again(shop: Shop, tmp_path: Path) -> N
     assert shop.calls[before:] == ["cancel_order"]
 
 
+def test_a_program_that_somebody_gives_is_not_probed_for(shop: Shop) -> None:
+    agent, _ = shop.agent()
+    with agent:
+        given = asyncio.run(run_given(agent, "answer = list_orders()"))
+    assert (given.result.status, given.result.probed) == ("answered", ())
+    assert shop.calls == ["list_orders"]
+
+
 @pytest.mark.parametrize("settings", [{"learn": False}, {"keep_runs": False}], ids=["no learning", "no runs"])
 def test_what_could_not_be_kept_is_refused(shop: Shop, settings: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="probe=reads keeps what it finds"):
@@ -158,10 +167,3 @@ def test_a_dry_run_may_read_beforehand(shop: Shop) -> None:
         result = agent.run("cancel", dry_run=True)
         assert (result.status, len(result.probed)) == ("planned", 2)
     assert shop.calls == ["list_orders", "get_order", "list_orders"]
-
-
-def test_the_command_refuses_another_word(tmp_path: Path) -> None:
-    (tmp_path / "shop.py").write_text("def list_orders():\n    return []\n")
-    made = atc("run", "tell", "--tools", str(tmp_path / "shop.py"), "--probe", "sometimes")
-    assert made.exit_code == 2
-    assert "probe: Input should be 'off' or 'reads'" in made.output
