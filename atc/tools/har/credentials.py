@@ -19,8 +19,8 @@ from atc.schemas.infer.text import is_secret_name, looks_secret, mask_leaf, may_
 from atc.tools.har.entries import Entry
 from atc.tools.openapi.security import is_token
 
-MAX_SCHEMES = 20
-"""Credentials of one host."""
+MAX_SCHEMES, MAX_COOKIES = 20, 1_000
+"""Credentials of one host, and cookies that it set."""
 _SESSION = frozenset("session sess sessid sid ssid auth login logged user remember identity account sso jwt".split())
 _TRACKERS = re.compile(
     r"_g[aic]|_gcl|_fb[pc]|__utm|_hj|ajs_|amp_|amplitude|mp_|optimizely|optanon|intercom|_pk_|__cf|cf_|_dd|_cl[cs]k|"
@@ -69,6 +69,7 @@ class Wallet:
         self._prefix = prefix
         self._names: dict[_Key, str] = {}
         self._secrets: dict[_Key, RecordedSecret] = {}
+        self._set: dict[str, tuple[str, datetime | None]] = {}
 
     def sent(self, entry: Entry) -> frozenset[str]:
         """Take what one call was sent with; return the names of its schemes."""
@@ -77,21 +78,20 @@ class Wallet:
             if (name := self._name(key)) is None:
                 continue
             names.append(name)
-            known = self._secrets.get(key)
-            same = known is not None and known.value == value
-            until = known.expires if known is not None and same else _until_of_token(value)
+            given, until = self._set.get(key[1], ("", None)) if key[0] == "cookie" else ("", None)
+            until = (until if given == value else None) or _until_of_token(value)
             self._secrets[key] = RecordedSecret(name, key[0], key[1], value, until, entry.at)
         return frozenset(names)
 
     def answered(self, entry: Entry) -> None:
-        """Take the cookies that one answer set or cleared, of those that calls are sent with."""
+        """Take the cookies that one answer set or cleared: as a rule before the first call is sent with them."""
         for line in entry.set_cookies:
             name, value, until = _cookie(line, entry.at)
-            key: _Key = ("cookie", name, "apiKey")
-            if key in self._names:
-                self._secrets[key] = RecordedSecret(
-                    self._names[key], "cookie", name, value, until or _until_of_token(value), entry.at
-                )
+            if name in self._set or len(self._set) < MAX_COOKIES:
+                self._set[name] = value, until
+            if (scheme := self._names.get(key := ("cookie", name, "apiKey"))) is not None:
+                until = until or _until_of_token(value)
+                self._secrets[key] = RecordedSecret(scheme, "cookie", name, value, until, entry.at)
 
     @property
     def secrets(self) -> dict[str, RecordedSecret]:

@@ -212,6 +212,14 @@ def test_the_last_word_on_a_cookie_counts(tmp_path: Path, cookie: str, value: st
     assert (secret.value, secret.expires) == (value, expires)
 
 
+def test_a_cookie_that_was_set_before_any_call_was_sent_with_it_lasts_as_long_as_was_said(tmp_path: Path) -> None:
+    login = call("/login", None, method="POST", status=302, set_cookies=("sessionid=CANARY81a7f6e5d4c3; Max-Age=60",))
+    expected = datetime(2026, 3, 1, 10, 1, tzinfo=UTC)
+    assert recorded(tmp_path, login, call("/api/a", {}, headers=LOGIN)).secrets["sessionid"].expires == expected
+    other = {"Cookie": "sessionid=another12345678901"}
+    assert recorded(tmp_path, login, call("/api/a", {}, headers=other)).secrets["sessionid"].expires is None
+
+
 def test_a_token_says_itself_when_it_ends(tmp_path: Path) -> None:
     claims = base64.urlsafe_b64encode(json.dumps({"exp": 1_800_000_000}).encode()).decode().rstrip("=")
     for token, expected in ((f"eyJh.{claims}.x", datetime.fromtimestamp(1_800_000_000, UTC)), ("eyJh.!.x", None)):
