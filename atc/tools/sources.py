@@ -36,6 +36,8 @@ _ADDRESS = re.compile(r"[\w.-]+:\d{1,5}(?:/|$)")
 _MAX_BESIDE = 1_000
 _MCP, _HAR = "mcp:", "har:"
 _URL = ("http://", "https://")
+_OF_RECORDINGS = ("session", "allow_session_writes")
+"""Options that say what is done with the login of a recording."""
 
 
 @dataclass(frozen=True)
@@ -292,7 +294,10 @@ SOURCES = (
     ToolSource(
         "an OpenAPI file or URL (also a service's address)",
         is_openapi,
-        lambda word, options: Toolset.from_openapi(word if word.startswith(_URL) else Path(word), **options),
+        lambda word, options: Toolset.from_openapi(
+            word if word.startswith(_URL) else Path(word),
+            **{name: value for name, value in options.items() if name not in _OF_RECORDINGS},
+        ),
     ),
     ToolSource(
         f"kept programs (NAME{SUFFIX}, a folder of them, or `{WORD}`: all that you kept)",

@@ -330,6 +330,8 @@ def without_values(schema: dict[str, Any], words: Mapping[str, int], seen: Seen)
         del made["enum"]
     if isinstance(properties := made.get("properties"), dict):
         named = {key: each for key, each in properties.items() if is_name(key, seen)}
+        if len(named) < len(properties) / 2:  # most are values: it is a mapping, and its keys are data
+            named = {key: each for key, each in named.items() if is_field_name(key)}
         made["properties"] = {key: without_values(each, words, seen) for key, each in named.items()}
         if required := [key for key in made.pop("required", ()) if key in named]:
             made["required"] = required

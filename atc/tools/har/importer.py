@@ -15,7 +15,7 @@ from atc.schemas.protocol import Provenance
 from atc.tools.har.document import Recorded, recorded
 from atc.tools.har.entries import MAX_BYTES, Entry, read_entries
 from atc.tools.har.hosts import Origin, kept_hosts, origin_of, shown_hosts
-from atc.tools.har.session import SessionChoice, session_of
+from atc.tools.har.session import SessionChoice, session_of, warn_of_readers
 from atc.tools.openapi import read_openapi
 from atc.tools.tool import Tool, Toolset
 
@@ -62,15 +62,21 @@ def read_har(path: str | Path, *, hosts: Sequence[str] | None = None, max_bytes:
 
 
 def from_har(
-    path: str | Path, *, hosts: Sequence[str] | None = None, session: SessionChoice = "ask", **options: Any
+    path: str | Path,
+    *,
+    hosts: Sequence[str] | None = None,
+    session: SessionChoice = "ask",
+    allow_session_writes: bool = False,
+    **options: Any,
 ) -> Toolset:
     """Make tools of the calls that a recording of a browser holds. Nothing is sent.
 
     Args:
         path: a HAR 1.2 file: browsers save one from their network tab; ``mitmdump --set hardump=FILE`` writes one.
         hosts: the hosts to keep; see :func:`read_har`.
-        session: whether the credentials of the recording are used (:mod:`atc.tools.har.session`). With ``base_url`` or
-            a credential of ``auth`` they are not.
+        session: whether the login of the recording is used (:mod:`atc.tools.har.session`). It goes to the origin that
+            it was recorded for alone, and a credential of ``auth`` stands above it.
+        allow_session_writes: it may go with writes that nobody is asked about, where ``approve`` allows them.
         **options: as :func:`atc.tools.openapi.read_openapi` takes them.
 
     Raises:
@@ -78,13 +84,12 @@ def from_har(
         UsageError: an option that does not fit the recording.
     """
     found = read_har(path, hosts=hosts, max_bytes=options.get("max_document_bytes", MAX_BYTES))
-    if options.get("base_url") is not None:
-        session = "none"  # the session is one of the host that was recorded
-        if len(found) > 1:
-            raise UsageError(
-                f"base_url (service_url=…) is one address, and {path} has calls to {len(found)} hosts: "
-                f"choose one with hosts= (har:{path}@{found[0].host})"
-            )
+    if options.get("base_url") is not None and len(found) > 1:
+        raise UsageError(
+            f"base_url (service_url=…) is one address, and {path} has calls to {len(found)} hosts: "
+            f"choose one with hosts= (har:{path}@{found[0].host})"
+        )
+    warn_of_readers(Path(path))
     given = options.pop("auth", None) or {}
     _check_names(given, found)
     tools: list[Tool] = []
@@ -93,7 +98,7 @@ def from_har(
     allow_http = bool(options.get("allow_http_credentials"))
     for each in found:
         auth = {name: value for name, value in given.items() if name in each.secrets}
-        login = session_of(each, session, path=Path(path), allow_http=allow_http)
+        login = session_of(each, session, path=Path(path), allow_writes=allow_session_writes, allow_http=allow_http)
         result = read_openapi(each.document, auth=auth, session=login, strict=strict and len(found) == 1, **options)
         location = f"{path}@{each.origin.partition('//')[2]}"  # as a source names it; it tells equal tools apart
         tools += (_inferred(tool, location) for tool in result.toolset.values())

@@ -7,7 +7,6 @@ of what was found. A recording that was made again is asked about again.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import logging
@@ -17,12 +16,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from atc._host.files import make_private, others_can_read, read_own, write_whole
+from atc._records.choices import SessionWord
 from atc._records.records import MissingReason, RecordedSession
 from atc.errors import UsageError
 from atc.tools.har.document import Recorded, RecordedSecret
@@ -31,8 +31,6 @@ from atc.tools.openapi.session import Session
 
 FOLDER = "recorded-sessions"
 MAX_FILE_BYTES = 10_000
-MAX_TOKEN = 16_384
-"""Characters of a token whose end is looked for."""
 MAX_CARRIERS, MAX_CARRIER = 10, 60
 
 _LOG = logging.getLogger(__name__)
@@ -53,9 +51,6 @@ class SessionOffer:
     ends_at: float | None = None
 
 
-SessionWord = Literal["keep", "memory", "none"]
-"""``keep``: it is used, and so does the next command without a question. ``memory``: it is used now. ``none``: it is
-not used, and a yes that was kept is forgotten."""
 AskSession = Callable[[SessionOffer], SessionWord]
 SessionChoice = Literal["ask"] | SessionWord | AskSession
 """What is done with the login of a recording. ``ask``: as was answered before; where nobody was asked, nothing is used.
@@ -91,7 +86,7 @@ def session_of(
     about = RecordedSession(
         file=path.name, origin=recorded.origin, recorded_at=_last_seen(found), for_writes=allow_writes
     )
-    ends_at = {name: end for name, each in found.items() if (end := _end_of(each)) is not None}
+    ends_at = {name: each.expires.timestamp() for name, each in found.items() if each.expires is not None}
     usable = {name: each.value for name, each in found.items() if each.value}
     lacking: dict[str, MissingReason] = dict.fromkeys(found.keys() - usable.keys(), "ended")
     made = Session(about, carriers, usable, ends_at, lacking)
@@ -201,26 +196,3 @@ def _digest(salt: str, values: Mapping[str, str]) -> str:
 def _last_seen(found: Mapping[str, RecordedSecret]) -> str:
     times = [each.recorded_at for each in found.values() if each.recorded_at is not None]
     return max(times, key=datetime.timestamp).isoformat(timespec="seconds") if times else ""
-
-
-def _end_of(secret: RecordedSecret) -> float | None:
-    """When a credential ends by what is said beside it, or, if it is a JSON Web Token, in it (RFC 7519 §4.1.4)."""
-    ends = [secret.expires.timestamp()] if secret.expires is not None else []
-    ends += [end] if (end := token_end(secret.value)) is not None else []
-    return min(ends, default=None)
-
-
-def token_end(value: str) -> float | None:
-    """When a JSON Web Token ends, in seconds since 1970; ``None`` where a value is none, or does not say.
-
-    It is read as data: what it claims is not proved, and no more than a date is taken.
-    """
-    parts = value.rpartition(" ")[2].split(".")
-    if len(parts) != 3 or len(value) > MAX_TOKEN:
-        return None
-    try:
-        said: Any = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-        end = float(said["exp"]) if isinstance(said, dict) and type(said.get("exp")) in (int, float) else 0.0
-    except (ValueError, RecursionError, OverflowError):
-        return None
-    return end if 0 < end < 1e11 else None

@@ -543,8 +543,7 @@ def _sendable(schemes: Mapping[str, Scheme], session: Session) -> dict[str, str]
         scheme = schemes.get(name)
         if scheme is None or scheme.kind != "static":
             continue
-        bare = value.lower().startswith(scheme.prefix.lower())
-        whole = value if bare else scheme.prefix + value
+        whole = _header_value(scheme, value)
         if scheme.location == "query" or (
             is_header_value(whole) and not (scheme.location == "cookie" and ";" in whole)
         ):

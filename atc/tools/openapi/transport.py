@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -292,6 +293,15 @@ class OperationTransport(
 
     def _redirected(self, client: httpx.AsyncClient, request: httpx.Request, response: httpx.Response) -> httpx.Request:
         operation, status, target = self.operation, response.status_code, _target(response)
+        if self.session is not None and _LOGIN.search(target.path) and not _LOGIN.search(operation.path):
+            credentials = self.service.credentials
+            credentials.note(operation, 401)
+            raise ToolError(
+                f"{operation.label} redirects to a login page{credentials.hint(operation)}",
+                status=401,
+                outcome="refused" if operation.is_safe else "unknown",  # a log-out leads there, too
+                cause="credential",
+            )
         if _origin(target) != _origin(request.url):
             to = self.service.credentials.redacted(
                 f"{target.scheme}://{target.netloc.decode('ascii', 'replace')}"[:200]
@@ -355,6 +365,10 @@ class OperationTransport(
             transient=True,
             cause="unreachable",
         )
+
+
+_LOGIN = re.compile(r"(?:^|/)(?:log|sign)[_-]?(?:in|on)\b|(?:^|/)(?:sso|oauth2?|auth)(?:/|$)", re.IGNORECASE)
+"""Where a service sends a browser whose login is over."""
 
 
 class _NoTarget(Exception):
