@@ -89,7 +89,8 @@ class Wallet:
             name, value, until = _cookie(line, entry.at)
             if name in self._set or len(self._set) < MAX_COOKIES:
                 self._set[name] = value, until
-            if (scheme := self._names.get(key := ("cookie", name, "apiKey"))) is not None:
+            key: _Key = ("cookie", name, "apiKey")
+            if (scheme := self._names.get(key)) is not None:
                 until = until or _until_of_token(value)
                 self._secrets[key] = RecordedSecret(scheme, "cookie", name, value, until, entry.at)
 
