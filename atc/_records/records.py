@@ -201,10 +201,10 @@ class RecordedSession(Record):
     for_writes: bool = False
 
 
-MissingReason = Literal["", "untaken", "declined", "ended", "expired", "refused", "open", "elsewhere"]
-"""Why a credential that a recording had is not used, or will be refused: nobody was asked about it; the user said no;
-the recording ends with a log-out; its time is over; the service refused it; others could read it on its way; it was
-recorded for another origin than the one that is called."""
+MissingReason = Literal["", "untaken", "declined", "ended", "expired", "refused", "changes", "open", "elsewhere"]
+"""Why a credential that a recording had is not used, or may be refused: nobody was asked about it; the user said no;
+the recording ends with a log-out; its time is over; the service refused it; it was another one again and again; others
+could read it on its way; it was recorded for another origin than the one that is called."""
 
 
 class DataFlow(Record):

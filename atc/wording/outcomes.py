@@ -160,6 +160,7 @@ _RECORDED: Mapping[MissingReason, tuple[str, str]] = {
     "expired": ("is over by its own date", _RECORD_AGAIN),
     "refused": ("was refused with status 401: it is over, or this call needs another one", _RECORD_AGAIN),
     "ended": ("was ended in the recording itself", "record without logging out"),
+    "changes": ("was another one again and again, so the last one may be refused", "record again right before"),
     "open": (
         "would go by plain http to another machine, where others can read it",
         "allow that (--openapi allow_http_credentials)",

@@ -19,8 +19,8 @@ from atc.schemas.infer.text import is_secret_name, looks_secret, mask_leaf, may_
 from atc.tools.har.entries import Entry
 from atc.tools.openapi.security import is_token
 
-MAX_SCHEMES, MAX_COOKIES = 20, 1_000
-"""Credentials of one host, and cookies that it set."""
+MAX_SCHEMES, MAX_SET = 20, 1_000
+"""Credentials of one host, and cookies whose end is kept."""
 _SESSION = frozenset("session sess sessid sid ssid auth login logged user remember identity account sso jwt".split())
 _TRACKERS = re.compile(
     r"_g[aic]|_gcl|_fb[pc]|__utm|_hj|ajs_|amp_|amplitude|mp_|optimizely|optanon|intercom|_pk_|__cf|cf_|_dd|_cl[cs]k|"
@@ -44,6 +44,8 @@ class RecordedSecret:
             of that kind. Empty where the last answer cleared it.
         expires: until when it lasts (its cookie or its token says so); ``None`` where nothing says that.
         recorded_at: when it was seen last; ``None`` where the recording does not say.
+        changes: how often it was another one than in the request before, and no cookie of its request: a token against
+            forged requests, say, that each page gets anew.
     """
 
     scheme: str
@@ -52,6 +54,7 @@ class RecordedSecret:
     value: str = field(repr=False)
     expires: datetime | None = None
     recorded_at: datetime | None = None
+    changes: int = 0
 
 
 _Key = tuple[Literal["header", "cookie", "query"], str, str]
@@ -78,21 +81,29 @@ class Wallet:
             if (name := self._name(key)) is None:
                 continue
             names.append(name)
-            given, until = self._set.get(key[1], ("", None)) if key[0] == "cookie" else ("", None)
-            until = (until if given == value else None) or _until_of_token(value)
-            self._secrets[key] = RecordedSecret(name, key[0], key[1], value, until, entry.at)
+            known = self._secrets.get(key)
+            same = known is None or known.value == value
+            until = known.expires if known is not None and same else self._until(key, value)
+            is_new = key[0] != "cookie" and not same and value not in entry.cookies.values()
+            changes = is_new + (known.changes if known is not None else 0)
+            self._secrets[key] = RecordedSecret(name, key[0], key[1], value, until, entry.at, changes)
         return frozenset(names)
 
     def answered(self, entry: Entry) -> None:
-        """Take the cookies that one answer set or cleared: as a rule before the first call is sent with them."""
+        """Take the cookies that one answer set or cleared: those that calls are sent with, before or after it."""
         for line in entry.set_cookies:
             name, value, until = _cookie(line, entry.at)
-            if name in self._set or len(self._set) < MAX_COOKIES:
-                self._set[name] = value, until
             key: _Key = ("cookie", name, "apiKey")
-            if (scheme := self._names.get(key)) is not None:
-                until = until or _until_of_token(value)
-                self._secrets[key] = RecordedSecret(scheme, "cookie", name, value, until, entry.at)
+            if name in self._set or len(self._set) < MAX_SET:
+                self._set[name] = value, until
+            if key in self._names:
+                end = self._until(key, value)
+                self._secrets[key] = RecordedSecret(self._names[key], "cookie", name, value, end, entry.at)
+
+    def _until(self, key: _Key, value: str) -> datetime | None:
+        """When a credential ends, by the answer that set it, or by what it says itself."""
+        set_to, until = self._set.get(key[1], ("", None)) if key[0] == "cookie" else ("", None)
+        return (until if set_to == value else None) or _until_of_token(value)
 
     @property
     def secrets(self) -> dict[str, RecordedSecret]:

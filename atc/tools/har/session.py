@@ -31,6 +31,8 @@ from atc.tools.openapi.session import Session
 
 FOLDER = "recorded-sessions"
 MAX_FILE_BYTES = 10_000
+MANY_CHANGES = 2
+"""So often a credential changes that cannot be sent again: a login in the recording is one change."""
 MAX_CARRIERS, MAX_CARRIER = 10, 60
 
 _LOG = logging.getLogger(__name__)
@@ -89,7 +91,8 @@ def session_of(
     ends_at = {name: each.expires.timestamp() for name, each in found.items() if each.expires is not None}
     usable = {name: each.value for name, each in found.items() if each.value}
     lacking: dict[str, MissingReason] = dict.fromkeys(found.keys() - usable.keys(), "ended")
-    made = Session(about, carriers, usable, ends_at, lacking)
+    changing = frozenset(name for name, each in found.items() if each.changes >= MANY_CHANGES)
+    made = Session(about, carriers, usable, ends_at, changing, lacking)
     if not usable or made.is_over:
         return made
     why: MissingReason = "open"
@@ -98,7 +101,7 @@ def session_of(
         ends = [end for name, end in ends_at.items() if name in usable]
         offer = SessionOffer(offered, path, min(ends, default=None))
         why = _answer(offer, usable, choice, answers or Answers.of_user())
-    return made if not why else Session(about, carriers, {}, {}, lacking | dict.fromkeys(usable, why))
+    return made if not why else Session(about, carriers, lacking=lacking | dict.fromkeys(usable, why))
 
 
 def warn_of_readers(path: Path) -> None:

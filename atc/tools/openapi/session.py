@@ -37,6 +37,7 @@ class Session:
         carriers: what carries the credential of each scheme: ``cookie sid``.
         values: by scheme.
         ends_at: when one ends, in seconds since 1970, where that is known.
+        changing: schemes whose credential was another one again and again: the last is sent, and may be refused.
         lacking: schemes that the recording had a credential for which is not used, and why.
     """
 
@@ -44,6 +45,7 @@ class Session:
     carriers: Mapping[str, str]
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     ends_at: Mapping[str, float] = field(default_factory=dict)
+    changing: frozenset[str] = frozenset()
     lacking: Mapping[str, MissingReason] = field(default_factory=dict)
     _refused: set[str] = field(default_factory=set, repr=False)
 
@@ -54,7 +56,8 @@ class Session:
 
     def why_missing(self, scheme: str, server: str | None) -> MissingReason:
         """Why a scheme has no credential, or a call with it will likely be refused; empty where neither is so."""
-        return self.why_not(scheme, server) or ("refused" if scheme in self._refused else "")
+        known: MissingReason = "refused" if scheme in self._refused else "changes" if scheme in self.changing else ""
+        return self.why_not(scheme, server) or known
 
     def why_not(self, scheme: str, server: str | None) -> MissingReason:
         """Why no credential of a scheme goes with a call to a server; empty where one does, or none was recorded."""

@@ -140,7 +140,7 @@ def test_no_run_leaves_one_anywhere(
 
     echoed = {"id": 5, "said": SET, "header": f"Bearer {BEARER}"}
     service.answers["/api/notes"] = Answer(json.dumps(echoed).encode())
-    program = f"```python\nanswer = [{write_name}(text='hello'), get_api_tags(owner='me')]\n```"
+    program = f"```python\nanswer = [{write_name}(text='hello'), get_tags(owner='me')]\n```"
     model = FakeModel([program])
     with Agent(
         tools, model=model, approve=approve, runs_dir=tmp_path / "runs", catalogue=tmp_path / "catalogue", otel=True
@@ -195,10 +195,10 @@ def test_no_message_about_a_broken_recording_shows_one(
 @pytest.mark.parametrize("status", [200, 401, 500])
 def test_a_crash_with_its_locals_shows_no_login(recording: Path, service: Server, status: int) -> None:
     service.answer = Answer(b"[" if status == 200 else b"no", status=status)
-    transport = Toolset.from_har(recording, session="memory")["get_api_tags"].transport
+    transport = Toolset.from_har(recording, session="memory")["get_tags"].transport
     assert transport is not None
     with pytest.raises(ToolError) as caught:
-        asyncio.run(transport({"owner": "me"}))  # type: ignore[arg-type]
+        asyncio.run(transport({"owner": "me"}))
     told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
     ours = "".join(line for line in told.format() if "tests/" not in line)
     assert not [each for each in TOKENS if each in ours]

@@ -23,10 +23,12 @@ from atc.calls.parked import digest_of
 from atc.errors import ToolError, UsageError
 from atc.result import Effect
 from atc.tools.har.document import Recorded, RecordedSecret
+from atc.tools.har.importer import read_har
 from atc.tools.har.session import Answers, SessionChoice, SessionOffer, session_of, warn_of_readers
 from atc.tools.openapi import read_openapi
 from atc.wording import plans
 from atc.wording.origins import careful
+from tests.support import recordings as calls
 from tests.support.openapi import Answer, Server, document, operation, running_server
 from tests.support.permissions import written
 
@@ -280,6 +282,38 @@ def test_a_way_to_the_login_page_is_a_refusal(server: Server, answers: Answers) 
     with pytest.raises(ToolError) as caught:
         call(tools, "order")
     assert caught.value.outcome == "unknown"
+
+
+def test_a_token_that_was_another_one_again_and_again_is_sent_and_said(server: Server, answers: Answers) -> None:
+    made = recorded(server, secret(changes=2))
+    tools = tools_of(made, "memory", answers)
+    call(tools)
+    assert server.last.headers["cookie"] == f"sid={SECRET}"
+    assert [each.reason for each in tools.missing_credentials()] == ["changes"]
+    assert not tools_of(recorded(server, secret(changes=1)), "memory", answers).missing_credentials()
+
+
+def test_the_wallet_counts_what_no_cookie_explains_and_knows_when_a_cookie_ends(tmp_path: Path) -> None:
+    login = calls.call("/login", {}, method="POST", set_cookies=(f"sid={SECRET}; Max-Age=60",))
+    sent = [
+        {"x-csrf-token": f"t0ken{n}a1b2c3d4e5f6", "cookie": f"sid={SECRET}; mark=m4rk{n}q1w2e3r4t5y6"} for n in range(4)
+    ]
+    doubled = [{**each, "x-xsrf-token": f"m4rk{n}q1w2e3r4t5y6"} for n, each in enumerate(sent)]
+    path = calls.write(
+        tmp_path / "a.har",
+        calls.page(),
+        login,
+        *(calls.call(f"/a?n={n}", {"n": n}, headers=each) for n, each in enumerate(doubled)),
+    )
+    (made,) = read_har(path)
+    found = {each.wire: each for each in made.secrets.values()}
+    assert {name: each.changes for name, each in found.items()} == {
+        "sid": 0,
+        "mark": 0,
+        "x-csrf-token": 3,
+        "x-xsrf-token": 0,
+    }
+    assert found["sid"].expires == datetime(2026, 3, 1, 10, 1, tzinfo=UTC)
 
 
 def test_the_cookies_that_are_left_are_sent(server: Server, answers: Answers) -> None:

@@ -54,13 +54,13 @@ def solved(visited: Visited, task: str, program: str, approve: Any = "never") ->
 def test_the_recording_becomes_the_tools_of_the_shop(visited: Visited) -> None:
     tools = visited.tools()
     assert {name: tool.protocol.effect.value for name, tool in tools.items()} == {
-        "get_api_products": "read",
-        "get_api_products_by_sku": "read",
-        "post_api_cart_items": "write",
-        "get_api_cart": "read",
-        "get_api_orders": "read",
-        "post_api_orders": "write",
-        "get_api_orders_by_order_id": "read",
+        "get_products": "read",
+        "get_products_by_sku": "read",
+        "post_cart_items": "write",
+        "get_cart": "read",
+        "get_orders": "read",
+        "post_orders": "write",
+        "get_orders_by_order_id": "read",
     }
     assert not tools.missing_credentials()
     secrets = [*visited.shop.sessions, *visited.shop.sessions.values(), PASSWORD]
@@ -70,17 +70,15 @@ def test_the_recording_becomes_the_tools_of_the_shop(visited: Visited) -> None:
 
 def test_a_price_is_found_by_a_search_and_an_id(visited: Visited) -> None:
     program = (
-        'found = get_api_products(q="oak table")["items"]\n'
-        'one = get_api_products_by_sku(sku=found[0]["sku"])\n'
+        'found = get_products(q="oak table")["items"]\n'
+        'one = get_products_by_sku(sku=found[0]["sku"])\n'
         'answer = {"price": one["price"], "weight": one["weight_kg"]}'
     )
     assert solved(visited, "What do oak tables cost and weigh?", program) == {"price": 249.0, "weight": 4.5}
 
 
 def test_the_last_order_is_looked_up(visited: Visited) -> None:
-    program = (
-        'last = get_api_orders()[-1]["order_number"]\nanswer = get_api_orders_by_order_id(order_id=last)["status"]'
-    )
+    program = 'last = get_orders()[-1]["order_number"]\nanswer = get_orders_by_order_id(order_id=last)["status"]'
     assert solved(visited, "How is my last order?", program) == "placed"
 
 
@@ -92,16 +90,16 @@ def test_an_order_is_placed_after_a_question_that_says_whose_session_it_is(visit
         return True
 
     program = (
-        'sku = get_api_products(category="lamps", page=1)["items"][0]["sku"]\n'
-        "post_api_cart_items(sku=sku, quantity=2)\n"
-        'answer = post_api_orders(address={"street": "Hafenstr. 1", "city": "Bremen"})["order_number"]'
+        'sku = get_products(category="lamps", page=1)["items"][0]["sku"]\n'
+        "post_cart_items(sku=sku, quantity=2)\n"
+        'answer = post_orders(address={"street": "Hafenstr. 1", "city": "Bremen"})["order_number"]'
     )
     before = len(visited.shop.orders)
     number = solved(visited, "Order two desk lamps to Hafenstr. 1, Bremen.", program, approve)
     (order,) = visited.shop.orders[before:]
     assert order["order_number"] == number
     assert [item["quantity"] for item in order["items"]] == [2]
-    assert [request.tool for request in asked] == ["post_api_cart_items", "post_api_orders"]
+    assert [request.tool for request in asked] == ["post_cart_items", "post_orders"]
     for request in asked:
         (said,) = careful(request.data_flow)
         assert f"recorded in shop.har on {visited.har['log']['entries'][0]['startedDateTime'][:10]}" in said
@@ -116,7 +114,7 @@ def test_a_login_that_the_shop_forgot_is_missing_with_the_reason(visited: Visite
     sessions = dict(visited.shop.sessions)
     visited.shop.forget()
     try:
-        model = FakeModel(["```python\nanswer = get_api_orders()\n```"] * 4)
+        model = FakeModel(["```python\nanswer = get_orders()\n```"] * 4)
         with Agent(tools, model=model, keep_runs=False, max_revisions=2) as agent:
             result = agent.run("List my orders.")
     finally:
