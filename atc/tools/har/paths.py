@@ -154,7 +154,7 @@ def patterns(paths: Iterable[tuple[str, ...]], seen: Seen) -> dict[tuple[str, ..
         groups: defaultdict[tuple[Pattern, int, str], list[tuple[str, ...]]] = defaultdict(list)
         for path in waiting:
             following = path[depth + 1] if len(path) > depth + 1 else ""
-            groups[made[path], len(path), following if _is_literal(following) else ""].append(path)
+            groups[made[path], len(path), following if _is_word(following) else ""].append(path)
         for (before, _, _), members in groups.items():
             values = _values(before, members, depth, seen)
             for path in members:
@@ -203,6 +203,7 @@ def _is_literal(part: str) -> bool:
     return _LITERAL.fullmatch(part) is not None and may_be_name(part) and not looks_secret(part)
 
 
+@lru_cache(maxsize=16_384)
 def _is_word(part: str) -> bool:
     """Whether a part is made of words of interfaces alone."""
     return part.lower() in _TECHNICAL or is_field_name(part.replace(":", "_").replace("~", "_"))

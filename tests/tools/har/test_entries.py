@@ -36,6 +36,7 @@ def one(tmp_path: Path, entry: Any) -> Entry:
         ("websocket", call("/live", None, status=200, _webSocketMessages=[])),
         ("cached answer", call("/api/orders", None, status=304)),
         ("cached answer", call("/api/orders", [], _fromCache="disk")),
+        ("cached answer", call("/api/orders", [], _fetchType="Disk Cache")),
         ("call without an answer", call("/api/orders", None, status=0)),
         ("answer that is no JSON", call("/api/report", "a,b", media_type="text/csv")),
         ("answer that is no JSON", call("/metrics", None, method="POST", status=204, _resourceType="ping")),
