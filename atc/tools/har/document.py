@@ -214,9 +214,11 @@ class _Operation:
             self.files |= body.files
             for name, values in _grouped(body.fields).items():
                 _counted(self.fields, name).add(values)
-        elif is_json(media) and (value := parsed(body.text)) is not None:
-            self.bodies[media] += 1
+        elif (value := parsed(body.text)) is not None:
+            self.bodies[media if is_json(media) else "application/json"] += 1
             self.sent.add(value)
+        else:
+            self.bodies["text/plain"] += 1
 
     def written(self, path: str, in_path: Sequence[str], seen: Seen, wallet: Wallet) -> dict[str, Any]:
         """The operation as OpenAPI 3.1 has it."""
@@ -275,6 +277,8 @@ class _Operation:
             if schema.get(OBSERVED) == "object" and schema.get("properties") and "additionalProperties" not in schema:
                 schema = {"type": "object"} | {key: each for key, each in schema.items() if key != OBSERVED}
             media = media if _JSON_TYPE.fullmatch(media) else "application/json"
+        elif self.bodies:
+            media, schema = "text/plain", {"type": "string"}
         else:
             return {}
         return {"required": sum(self.bodies.values()) == self.calls, "content": {media: {"schema": schema}}}

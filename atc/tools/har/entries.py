@@ -351,7 +351,7 @@ def _body(request: Mapping[str, Any], headers: Mapping[str, str]) -> Body | None
     text = text if isinstance(text, str) and len(text) <= MAX_BODY else ""
     pairs = list(_pairs(listed))
     files = frozenset(each["name"] for each in (listed or ())[:MAX_FIELDS] if _is_file(each)) if pairs else frozenset()
-    if not pairs and essence(media_type) == "application/x-www-form-urlencoded":
+    if text and essence(media_type) == "application/x-www-form-urlencoded":  # the list may be percent-encoded still
         with suppress(ValueError):
             pairs = list(_form(text))
     return Body(media_type, text, tuple(pairs), files) if text or pairs else None

@@ -84,6 +84,18 @@ def test_bodies_are_json_or_forms_whose_types_are_remarks(tmp_path: Path) -> Non
     assert list(form["properties"]) == ["user", "password"]
 
 
+def test_a_body_that_is_neither_json_nor_a_form_is_a_text(tmp_path: Path) -> None:
+    note, beacon = call("/api/notes", {}, method="POST"), call("/api/beacon", {}, method="POST")
+    note["request"]["postData"] = {"mimeType": "text/plain", "text": "CANARY note"}
+    beacon["request"]["postData"] = {"mimeType": "text/plain;charset=UTF-8", "text": '{"page": 1}'}
+    found = recorded(tmp_path, note, beacon)
+    assert operation(found, "post", "/notes")["requestBody"]["content"] == {
+        "text/plain": {"schema": {"type": "string"}}
+    }
+    content = operation(found, "post", "/beacon")["requestBody"]["content"]
+    assert set(content["application/json"]["schema"]["properties"]) == {"page"}
+
+
 def test_effects_come_from_the_method_the_name_and_cookies(tmp_path: Path) -> None:
     found = recorded(
         tmp_path,

@@ -131,7 +131,7 @@ def test_a_recording_that_is_too_large_or_missing_says_so(tmp_path: Path) -> Non
 
 def test_fields_of_a_form_are_read_from_its_text_too(tmp_path: Path) -> None:
     entry = call("/api/a", {}, method="POST", form={"a": "1 2", "b": ""})
-    del entry["request"]["postData"]["params"]
+    entry["request"]["postData"]["params"] = [{"name": "a", "value": "1+2"}]  # as some browsers write it
     body = one(tmp_path, entry).body
     assert body is not None
     assert body.fields == (("a", "1 2"), ("b", ""))
