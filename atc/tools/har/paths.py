@@ -267,7 +267,7 @@ class Places:
         words = () if _is_prefix(before) or (not _is_word(before) and not may_be_name(before)) else words_of(before)
         thing = "_".join(word for word in words if not word.isdigit())
         key = next((key for key, _ in self._keys[place].most_common() if key), "")
-        if not key or not is_field_name(key) or set(words_of(key)) & THINGS:
+        if not names_a_thing(key) or not is_field_name(key) or set(words_of(key)) & THINGS:
             key = ""
         snake = "_".join(split(key))
         if snake and thing and words_of(key)[0] not in thing.split("_") and len(words_of(key)) == 1:

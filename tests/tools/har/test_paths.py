@@ -78,5 +78,12 @@ def test_one_place_has_one_name_in_all_operations() -> None:
     assert found == ["/users/{username}", "/users/{username}/orders"]
 
 
+def test_an_argument_that_happens_to_have_the_same_value_names_no_part() -> None:
+    entry = Entry("call", "GET", "https", "x.example", 443, ("orders", "7"), (("page", "7"),), status=200, answer="{}")
+    seen = look_at([entry])
+    found = patterns([entry.segments], seen)
+    assert Places(found, seen).names(found[entry.segments]) == ["order_id"]
+
+
 def test_a_secret_in_a_path_is_a_parameter() -> None:
     assert templates("/hooks/xoxb-abcdefghijklmnop") == ["/hooks/{hook_id}"]
