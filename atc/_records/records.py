@@ -136,6 +136,22 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
+class ProbedRead(Record):
+    """Describes a read that no program asked for, made to see what its tool answers.
+
+    Attributes:
+        arguments: by parameter; credentials are masked.
+        status: ``ok``, ``timeout`` where its time was up, or how the call failed.
+        learnt: its answer showed something, and the shape of that stays; its values do not.
+    """
+
+    tool: str
+    arguments: dict[str, Any]
+    status: int | str
+    learnt: bool
+    seconds: float
+
+
 class Place(Record):
     """Names a place in the response of a tool. In ``path`` ``None`` stands for any item or member."""
 

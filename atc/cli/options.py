@@ -423,6 +423,12 @@ def opened(
     tools = with_fitting(looked_at(sources, **given) if look else open_tools(sources, **given))
     for each in tools.left_out if told is None else [each for each in tools.left_out if each.name in told]:
         err.print(Text(clean(f"note: {wording.left_out(each.name, each.reason)}"), style="yellow"))
+    for found in tools.found:
+        if undeclared or found.is_listing:
+            how = wording.found_document(
+                found.url, found.named_by, found.others, found.elsewhere, listing=found.is_listing
+            )
+            err.print(Text(clean(f"note: {how}"), style="dim"))
     tools = tools.documented(documents) if documents else tools
     return _selected(tools, sources, only, given) if only else tools
 

@@ -155,6 +155,27 @@ class OtherAddress:
     found: str
 
 
+@dataclass(frozen=True)
+class FoundDocument:
+    """How the document of a service was found, of which the user gave the address alone.
+
+    Attributes:
+        url: where it was found.
+        named_by: the page that names it; empty where it stands in a usual place.
+        others: the paths of further documents that the same page names.
+        elsewhere: hosts that pages and redirects named, and that were not asked.
+        requests: how many were made.
+        is_listing: it is none that the service publishes, but made of the paths that ``url`` lists.
+    """
+
+    url: str
+    named_by: str = ""
+    others: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    requests: int = 0
+    is_listing: bool = False
+
+
 class AddressedTransport(abc.ABC):
     """Mixin of a transport to an address that a document names."""
 
@@ -361,12 +382,14 @@ class Toolset(Mapping[str, Tool]):
 
     Attributes:
         left_out: kept programs that were asked for with these tools and are not among them, each with the reason.
+        found: how the documents were found, where the address of a service was given.
 
     Raises:
         UsageError: two tools of one source have the same name, or a kept program has the name of a tool.
     """
 
     left_out: tuple[LeftOut, ...] = ()
+    found: tuple[FoundDocument, ...] = ()
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -393,6 +416,7 @@ class Toolset(Mapping[str, Tool]):
     def __add__(self, other: Toolset) -> Toolset:
         made = Toolset([*self.values(), *other.values()])
         made.left_out = self.left_out + other.left_out
+        made.found = self.found + other.found
         return made
 
     @property
@@ -497,7 +521,7 @@ class Toolset(Mapping[str, Tool]):
 
     def _narrowed(self, tools: Iterable[Tool]) -> Toolset:
         made = Toolset(tools)
-        made.left_out = self.left_out
+        made.left_out, made.found = self.left_out, self.found
         return made
 
     def _unfit(self, pattern: str) -> str:

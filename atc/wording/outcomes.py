@@ -181,6 +181,24 @@ def other_address(named: str, found: str) -> str:
     return f"calls go to {named}, which the document names, and not to {found}, where it was read: {way}"
 
 
+def found_document(url: str, named_by: str, others: Sequence[str], elsewhere: Sequence[str], *, listing: bool) -> str:
+    """Say how the document of a service was found, of which the address was given.
+
+    Args:
+        url: where it was found.
+        named_by: the page that names it; empty where it stands in a usual place.
+        others: the paths of further documents.
+        elsewhere: hosts that were named and not asked.
+        listing: it was made of the paths that ``url`` lists.
+    """
+    if listing:
+        said = f"found no OpenAPI document; {url} lists paths, which became tools: `atc probe` documents them"
+    else:
+        said = f"found an OpenAPI document at {url}" + (f", which {named_by} names" if named_by else ", a usual place")
+    more = f"; others: {', '.join(others)}" if others else ""
+    return said + more + (f"; not asked: {', '.join(elsewhere)}" if elsewhere else "")
+
+
 def left_out(name: str, reason: str) -> str:
     """Say that a kept program is not among the tools, and why."""
     return f"the kept program {name} is not among the tools: {reason}"

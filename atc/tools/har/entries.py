@@ -113,7 +113,9 @@ def read_entries(path: Path, *, max_bytes: int = MAX_BYTES) -> Iterator[Entry]:
                 yield _entry(raw)
     except RecursionError:
         raise ToolImportError(f"{path} is nested too deep for a recording of a browser") from None
-    except ValueError as error:
+    except ToolImportError:
+        raise
+    except ValueError as error:  # also a number of more digits than Python reads
         raise ToolImportError(f"{path} is not valid JSON ({error}): save the recording again, as a HAR file") from None
 
 

@@ -128,6 +128,7 @@ def read_openapi(
     variables = server_variables or {}
     _check_variables(variables, document, operations)
     checked = checked_base_url(base_url) if base_url is not None else None
+    undeclared = undeclared or document.has_paths_alone
     reader = OperationReader(document, resolver, schemes, checked, variables, undeclared)
     read, skipped = _read_all(reader, operations, only if strict else None, checked_effects(effects))
     if not allow_http_credentials:
@@ -135,7 +136,9 @@ def read_openapi(
             credentials.check_place(plan)
     tools = [Tool(protocol, OperationTransport(plan, service)) for protocol, plan in read]
     version = str(document.root.get("openapi", document.root.get("swagger")))
-    return Import(Toolset(tools), skipped, version)
+    made = Toolset(tools)
+    made.found = (document.found,) if document.found is not None else ()
+    return Import(made, skipped, version)
 
 
 @dataclass(frozen=True)
