@@ -367,6 +367,8 @@ def test_a_yes_to_all_does_not_cover_it_unless_it_is_named_for_writes(
         assert len(server.seen) == allow
     assert [result.status for result in results] == ["denied", "answered"]
     assert "allow_session_writes" in str(results[0].calls[0].error)
+    assert results[0].fault is not None
+    assert "No yes to all calls covers it" in results[0].fault.hint
 
 
 def test_at_a_terminal_yes_to_all_asks(monkeypatch: pytest.MonkeyPatch) -> None:
