@@ -45,9 +45,11 @@ def probe(
     service_url: options.ServiceUrl = None,
     auth: options.Auth = None,
     max_tries: Annotated[
-        int, typer.Option(min=0, help="Programs that the model writes for a tool in a round; 0: no model.")
+        int, typer.Option(min=0, help="Rounds in which a model is asked for values; 0: no model.")
     ] = 3,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds at most; 1 probes each tool alone.")] = 4,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Rounds at most before a model is asked; 1 probes each tool alone.")
+    ] = 4,
     budget: Annotated[
         list[str] | None,
         typer.Option(

@@ -74,6 +74,7 @@ class ValuePool:
 
     def __init__(self) -> None:
         self._by_field: dict[str, list[Seen]] = {}
+        self._by_place: dict[tuple[str, tuple[str, ...]], list[Seen]] = {}
         self._count = 0
         self._of_tool: dict[str, int] = {}
 
@@ -92,6 +93,7 @@ class ValuePool:
                 same = [s for s in kept if s.tool == tool and s.arguments == call]
                 if len(same) < MAX_OF_A_FIELD and all(s.value != value for s in same):
                     kept.append(seen)
+                    self._by_place.setdefault((tool, named), []).append(seen)
                     self._count += 1
                     self._of_tool[tool] = self._of_tool.get(tool, 0) + 1
 
@@ -120,8 +122,7 @@ class ValuePool:
 
     def at(self, tool: str, path: tuple[str, ...]) -> list[Seen]:
         """Values at one place of the responses of a tool; ``[]`` in the path stands for an item."""
-        kept = self._by_field.get(next((step for step in reversed(path) if step != "[]"), "").lower(), ())
-        return [seen for seen in kept if seen.tool == tool and _named(seen.path) == path]
+        return list(self._by_place.get((tool, path), ()))
 
     def words(self, tool: str) -> list[Seen]:
         """Names and titles that were seen, for somebody who searches: those of the tool's own matter first."""
@@ -150,7 +151,7 @@ def _sureness(what: Wanted, tool: str, name: str, seen: Seen) -> float:
 def _names_it(what: Wanted, name: str) -> bool:
     """Whether a field is what a thing is called, and the argument the thing itself: ``username`` for ``user``."""
     thing = "".join(what.words)
-    return len(what.words) == 1 and name != thing and name.startswith(thing) and GENERIC >= {*split(name[len(thing) :])}
+    return len(what.words) == 1 and name != thing and name.startswith(thing) and {*split(name[len(thing) :])} <= GENERIC
 
 
 def _has_name(named: tuple[str, ...]) -> bool:
