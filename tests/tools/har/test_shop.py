@@ -61,13 +61,13 @@ def test_the_recording_becomes_the_tools_of_the_shop(visited: Visited) -> None:
     tools = visited.tools()
     effects = {re.sub(r"{\w+}", "{}", str(t.protocol.source.path)): t.protocol.effect.value for t in tools.values()}
     assert effects == {
-        "GET /api/products": "read",
-        "GET /api/products/{}": "read",
-        "POST /api/cart/items": "write",
-        "GET /api/cart": "read",
-        "GET /api/orders": "read",
-        "POST /api/orders": "write",
-        "GET /api/orders/{}": "read",
+        "GET /products": "read",
+        "GET /products/{}": "read",
+        "POST /cart/items": "write",
+        "GET /cart": "read",
+        "GET /orders": "read",
+        "POST /orders": "write",
+        "GET /orders/{}": "read",
     }
     assert not tools.missing_credentials()
     secrets = [*visited.shop.sessions, *visited.shop.sessions.values(), PASSWORD]
