@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,6 +97,7 @@ def recorded(entries: Sequence[Entry], *, prefix: str = "") -> Recorded:
         wallet.answered(entry)
     if beyond:
         _LOG.warning("%s: left out %d calls beyond %d kinds of calls", calls[0].host, beyond, MAX_OPERATIONS)
+    _say_what_renews(calls[0].host, operations.values())
     places, shared = Places(found, seen), shared_prefix([pattern for _, pattern in operations])
     paths: dict[str, Any] = {}
     for (method, pattern), operation in operations.items():
@@ -115,6 +116,17 @@ def recorded(entries: Sequence[Entry], *, prefix: str = "") -> Recorded:
         }
     )
     return made
+
+
+def _say_what_renews(host: str, operations: Collection[_Operation]) -> None:
+    """Say how to tell that reads read, where most set a cookie: many services renew their session with each answer."""
+    reads = [operation.sets_cookie for operation in operations if operation.method == "GET"]
+    if 2 * sum(reads) > len(reads) > 2:
+        _LOG.warning(
+            "%s set a cookie in %d of %d kinds of GET, which count as unknown and are asked about: if it only renews a "
+            "session, pass effects={'get_*': 'read'} (on the command line: --openapi effect='get_*:read')",
+            host, sum(reads), len(reads),
+        )  # fmt: skip
 
 
 @dataclass

@@ -116,6 +116,18 @@ def test_effects_come_from_the_method_the_name_and_cookies(tmp_path: Path) -> No
     }
 
 
+def test_a_service_that_renews_its_session_with_each_answer_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    entries = [call(f"/api/{word}", {"a": 1}, set_cookies=("sid=CANARY1",)) for word in ("orders", "users", "carts")]
+    recorded(tmp_path, *entries)
+    assert "a cookie in 3 of 3 kinds of GET" in caplog.text
+    assert "effect='get_*:read'" in caplog.text
+    caplog.clear()
+    recorded(tmp_path, *entries[:1], call("/api/users", {}), call("/api/carts", {}))
+    assert "cookie" not in caplog.text
+
+
 def test_a_read_that_only_failed_is_there_and_says_nothing_of_its_answer(tmp_path: Path) -> None:
     found = recorded(tmp_path, call("/api/orders", []), call("/api/stock?sku=x", {"error": "no"}, status=500))
     made = operation(found, "get", "/stock")
