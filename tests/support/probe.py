@@ -237,7 +237,7 @@ class Oracle(FakeModel):
     async def generate(self, request: ModelRequest) -> Reply:
         self.settings.append((request.sampling.temperature, request.sampling.seed))
         self.prompts.append(list(request.messages))
-        schema = request.format.schema if request.format is not None else {}
+        schema = (request.format.schema if request.format is not None else None) or {"properties": {}}
         tools = tuple(schema["properties"])
         scripted: Scripted
         if "question" in next(iter(schema["properties"].values())).get("properties", {}):
