@@ -46,7 +46,7 @@ MAX_PLACES = 200
 """Places of one answer that are compared with an argument."""
 MAX_ITEMS, MAX_PROPOSED = 3, 2
 """Items of one list that may be read, and calls that are made for a demonstration."""
-MAX_WAYS = 200
+MAX_WAYS = 2_000
 """Ways to come by the arguments of one tool that are looked at."""
 _ARTICLES = frozenset({"a", "an", "the", "of"})
 _ABOUT = frozenset({"information", "summarize", "discover", "detail", "id"})
