@@ -16,6 +16,7 @@ from typing import Any
 
 from atc.calls.json_values import canonical
 from atc.catalogue.graph.resources import OWN, REFERS, UNTOLD, Field, Fields, Wanted, fit, wanted
+from atc.probing.links import Links
 from atc.schemas.identifiers import GENERIC, VERBS, affinity, is_identifier, is_plural, owner_of, split, words_of
 from atc.schemas.infer.text import MASKED
 from atc.schemas.protocol import Protocol, parameters_of
@@ -74,8 +75,11 @@ class ValuePool:
 
     def __init__(self) -> None:
         self._by_field: dict[str, list[Seen]] = {}
+        self._by_value: dict[str, list[Seen]] = {}
+        self._by_place: dict[tuple[str, tuple[str, ...]], list[Seen]] = {}
         self._count = 0
         self._of_tool: dict[str, int] = {}
+        self._links = Links()
 
     def add(self, tool: str, arguments: dict[str, Any], response: Any) -> None:
         """Keep the texts and numbers of a response."""
@@ -84,6 +88,7 @@ class ValuePool:
         fields = Fields(tool, "", [*dict.fromkeys(named for _, named, _ in leaves if _has_name(named))], {})
         field_at = lru_cache(maxsize=None)(fields.at)
         for path, named, value in leaves:
+            self._links.add(tool, value)
             seen = Seen(value, tool, call, path, field_at(named if _has_name(named) else ()))
             if self._of_tool.get(tool, 0) >= MAX_OF_A_TOOL or self._count >= MAX_VALUES:
                 return
@@ -92,6 +97,8 @@ class ValuePool:
                 same = [s for s in kept if s.tool == tool and s.arguments == call]
                 if len(same) < MAX_OF_A_FIELD and all(s.value != value for s in same):
                     kept.append(seen)
+                    self._by_value.setdefault(str(value), []).append(seen)
+                    self._by_place.setdefault((tool, named), []).append(seen)
                     self._count += 1
                     self._of_tool[tool] = self._of_tool.get(tool, 0) + 1
 
@@ -113,10 +120,18 @@ class ValuePool:
         found.sort(key=lambda pair: (-pair[0], *_distance(tool, pair[1]), str(pair[1].path), str(pair[1].value)))
         return [(score, seen) for score, seen in found if score > 0]
 
+    def linked(self, parameter: str, path: str) -> list[Seen]:
+        """What addresses in answers have in the place of an argument of a path, each value once."""
+        found = dict(self._links.values(path, parameter))
+        return [Seen(value, tool, (), ()) for value, tool in found.items()][:MAX_OF_A_FIELD]
+
     def find(self, value: Scalar) -> Seen | None:
         """Where a value was seen; of several places, one that identifies a thing."""
-        found = [seen for kept in self._by_field.values() for seen in kept if str(seen.value) == str(value)]
-        return max(found, key=lambda seen: is_identifier(seen.field), default=None)
+        return max(self._by_value.get(str(value), ()), key=lambda seen: is_identifier(seen.field), default=None)
+
+    def at(self, tool: str, path: tuple[str, ...]) -> list[Seen]:
+        """Values at one place of the responses of a tool; ``[]`` in the path stands for an item."""
+        return list(self._by_place.get((tool, path), ()))
 
     def words(self, tool: str) -> list[Seen]:
         """Names and titles that were seen, for somebody who searches: those of the tool's own matter first."""
@@ -126,12 +141,13 @@ class ValuePool:
 
 
 def _distance(tool: str, seen: Seen) -> tuple[int, int, str]:
-    """How far a value is from a tool, by its tool's name, and by where it lies in the response.
+    """How far a value is from a tool: what lies deep in a response is of something else.
 
-    What lies deep is of something else, but a tag of ``{run: [tag]}`` lies last.
+    What only its tool names is near where the names of both tools are, and a tag of ``{run: [tag]}`` lies last.
     """
-    depth = -len(seen.path) if seen.found is not None and seen.found.alone else len(seen.path)
-    return -len({*words_of(tool)} & {*words_of(seen.tool)}), depth, seen.tool
+    if seen.found is None or not seen.found.alone:
+        return 0, len(seen.path), seen.tool
+    return -len({*words_of(tool)} & {*words_of(seen.tool)}), -len(seen.path), seen.tool
 
 
 def _sureness(what: Wanted, tool: str, name: str, seen: Seen) -> float:
@@ -145,7 +161,7 @@ def _sureness(what: Wanted, tool: str, name: str, seen: Seen) -> float:
 def _names_it(what: Wanted, name: str) -> bool:
     """Whether a field is what a thing is called, and the argument the thing itself: ``username`` for ``user``."""
     thing = "".join(what.words)
-    return len(what.words) == 1 and name != thing and name.startswith(thing) and GENERIC >= {*split(name[len(thing) :])}
+    return len(what.words) == 1 and name != thing and name.startswith(thing) and {*split(name[len(thing) :])} <= GENERIC
 
 
 def _has_name(named: tuple[str, ...]) -> bool:
@@ -195,6 +211,11 @@ def keys_are_data(value: Mapping[str, Any], name: str) -> bool:
         return True  # within another such object
     kinds = {frozenset(item) if isinstance(item, dict) else type(item) for _, item in items}
     return len(items) > 1 and len(kinds) == 1  # records of the same fields, or lists alone
+
+
+def holds_keys(value: Any) -> bool:
+    """Whether a response that holds no value says something by its keys: ``{"north": {"loss": {"unit": ""}}}``."""
+    return isinstance(value, dict) and keys_are_data(value, "") and any(value.values())
 
 
 def _holds(item: Mapping[str, Any], key: str) -> bool:

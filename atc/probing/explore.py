@@ -220,9 +220,14 @@ class Explorer:
         found = candidates(
             name, known if isinstance(known, dict) else {}, tool=record.name, pool=self.pool if chain else None
         )
+        if chain:
+            path = self.protocol(record.name).source.path
+            found = [*(Candidate(seen.value, SURE, seen) for seen in self.pool.linked(name, path)), *found]
         if is_word(name):  # a made-up word is none; a name that was seen elsewhere is better, if nobody knows one
             found = [c for c in found if c.seen is not None or c.sure >= SURE]
             found += [Candidate(seen.value, WEAK, seen) for seen in self.pool.words(record.name)[:6]] if chain else []
+        if record.refusals and "JSON" in record.refusals[-1].service_message:  # as text: no schema would say so
+            found.insert(0, Candidate("{}", LIKELY))
         refused = record.refused_values(name)
         proposed = self._proposed.get(record.name, {}).get(name, [])
         return [candidate for candidate in [*proposed, *found] if canonical(candidate.value) not in refused]

@@ -6,12 +6,15 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from atc.calls.json_values import canonical, holds_nothing
 from atc.errors import TRANSIENT_STATUSES
 from atc.probing.arguments import NOBODYS, NONSENSE, ArgumentEvidence
 from atc.probing.call_policy import REFUSED_BY_US
+from atc.probing.candidates import holds_keys
+from atc.probing.error_messages import read_error_message
 from atc.result import Call
 from atc.schemas.infer.shape import Shape, mask
 from atc.schemas.infer.text import MASKED
@@ -71,8 +74,11 @@ class Refusal:
         """What the service wrote, without our label before it."""
         return self.own_words or self.error
 
-    def quotes(self) -> set[str]:
-        """The arguments whose values the service repeats in quotes."""
+    @cached_property
+    def in_doubt(self) -> set[str]:
+        """The arguments whose values the service repeats in quotes, if it says of none that it is missing."""
+        if any(detail.problem == "missing" for detail in read_error_message(self.service_message)):
+            return set()
         return {name for name, value in self.arguments.items() if _quoted(value, self.error)}
 
     def to_json(self) -> dict[str, Any]:
@@ -157,7 +163,7 @@ class Record:
         return {
             canonical(refusal.arguments[name])
             for refusal in self.refusals
-            if name in refusal.arguments and refusal.quotes() == {name}
+            if name in refusal.arguments and refusal.in_doubt == {name}
         }
 
     def learn(self, call: Call) -> bool:
@@ -182,7 +188,7 @@ class Record:
         if call.error is not None:
             return False  # its response cannot be had
         self.shape.add(call.value)
-        full = not holds_nothing(call.value, deep=True)
+        full = not holds_nothing(call.value, deep=True) or holds_keys(call.value)
         meant = all(value not in (NONSENSE, NOBODYS) for value in call.arguments.values())
         if full and meant and len(self.instances) < MAX_INSTANCES:
             self.instances.append(Instance(mask(call.arguments), mask(call.value)))
