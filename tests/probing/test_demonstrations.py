@@ -234,8 +234,7 @@ def test_a_service_whose_tools_all_fit_each_other_costs_no_more_than_its_size(mo
 
     monkeypatch.setattr(Ways, "_way", counted)
     items = [{"thing_id": f"v{number}", "name": f"n{number}"} for number in range(20)]
-    tools = [
-        tool(f"things_{n}", *(({"thing_id": f"v{each}"}, {"items": items}) for each in range(5))) for n in range(30)
-    ]
+    calls = [({"thing_id": f"v{each}"}, {"items": items}) for each in range(5)]
+    tools = [tool(f"things_{number}", *calls) for number in range(8)]
     assert set(shown(*tools).values()) == {None}
     assert looked <= len(tools) * (MAX_WAYS + 5)
