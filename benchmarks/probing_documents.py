@@ -58,6 +58,7 @@ TRIES = 3
 _SOURCES = (
     "atc/probing/*.py",
     "atc/schemas/infer/*.py",
+    "atc/wording/questions.py",
     "prompts/probe*.jinja",
     *(f"benchmarks/environments/{name}.py" for name in ("restbench*", "toolflow", "documented")),
 )

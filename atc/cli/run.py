@@ -52,7 +52,7 @@ Images = Annotated[
 
 
 @guarded
-@options.takes("model", "strategy", "sandbox", "approve", "read_only", "ask_user", "answer", "instructions")
+@options.takes("model", "strategy", "sandbox", "approve", "read_only", "probe", "ask_user", "answer", "instructions")
 def run(
     task: Annotated[str, typer.Argument(help="What you want, in plain words; `-` reads it from standard input.")],
     source: options.Source,
@@ -180,7 +180,7 @@ _MAX_LINE = 100_000
 
 
 @guarded
-@options.takes("model", "strategy", "sandbox", "approve", "read_only", "ask_user", "answer", "instructions")
+@options.takes("model", "strategy", "sandbox", "approve", "read_only", "probe", "ask_user", "answer", "instructions")
 def chat(
     source: options.Source,
     given: options.Given,

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from atc.calls.json_values import canonical
@@ -33,8 +34,8 @@ MAX_ARGUMENTS = 10
 """Arguments of one tool that are asked for: the required ones first."""
 MAX_MESSAGES, MAX_STUB, MAX_CALL = 4, 1_200, 300
 """Refusals of one tool that are shown, and characters of its stub and of a call."""
-MAX_ANSWERS, MAX_ANSWER = 12, 240
-"""Other tools whose answers are shown, and characters of each."""
+MAX_ANSWERS, MAX_ANSWER, MAX_LEAVES = 12, 240, 500
+"""Other tools whose answers are shown, characters of each, and values of one answer that are looked at."""
 TITLE = "values of arguments"
 """Tells a request for values from all others."""
 _TOKENS_A_TOOL = 100
@@ -192,7 +193,7 @@ def _fields(record: Record) -> str:
     """Fields of a tool's answers with a few of their values: what names things, what identifies them, and the rest."""
     values: dict[str, list[str]] = {}
     for instance in record.instances:
-        for path, value in _leaves(instance.response, "", 0):
+        for path, value in islice(_leaves(instance.response, "", 0), MAX_LEAVES):
             written = json.dumps(value, ensure_ascii=False)
             kept = values.setdefault(path, [])
             if len(written) <= 60 and written not in kept and len(kept) < 3 and value != MASKED:

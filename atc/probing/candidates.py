@@ -75,6 +75,8 @@ class ValuePool:
 
     def __init__(self) -> None:
         self._by_field: dict[str, list[Seen]] = {}
+        self._by_value: dict[str, list[Seen]] = {}
+        self._by_place: dict[tuple[str, tuple[str, ...]], list[Seen]] = {}
         self._count = 0
         self._of_tool: dict[str, int] = {}
         self._links = Links()
@@ -95,6 +97,8 @@ class ValuePool:
                 same = [s for s in kept if s.tool == tool and s.arguments == call]
                 if len(same) < MAX_OF_A_FIELD and all(s.value != value for s in same):
                     kept.append(seen)
+                    self._by_value.setdefault(str(value), []).append(seen)
+                    self._by_place.setdefault((tool, named), []).append(seen)
                     self._count += 1
                     self._of_tool[tool] = self._of_tool.get(tool, 0) + 1
 
@@ -123,8 +127,11 @@ class ValuePool:
 
     def find(self, value: Scalar) -> Seen | None:
         """Where a value was seen; of several places, one that identifies a thing."""
-        found = [seen for kept in self._by_field.values() for seen in kept if str(seen.value) == str(value)]
-        return max(found, key=lambda seen: is_identifier(seen.field), default=None)
+        return max(self._by_value.get(str(value), ()), key=lambda seen: is_identifier(seen.field), default=None)
+
+    def at(self, tool: str, path: tuple[str, ...]) -> list[Seen]:
+        """Values at one place of the responses of a tool; ``[]`` in the path stands for an item."""
+        return list(self._by_place.get((tool, path), ()))
 
     def words(self, tool: str) -> list[Seen]:
         """Names and titles that were seen, for somebody who searches: those of the tool's own matter first."""

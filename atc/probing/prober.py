@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -20,11 +21,11 @@ from atc.probing.asking import Asker
 from atc.probing.call_policy import Budget, Meter, Runner, metered
 from atc.probing.candidates import ValuePool
 from atc.probing.demonstrations import demonstrate
-from atc.probing.document import Store
+from atc.probing.document import FROM_RECORDING, Store, take_recorded
 from atc.probing.drift import Drift, look_again
 from atc.probing.explore import Explorer
 from atc.probing.questions import ask, untold
-from atc.probing.record import Record
+from atc.probing.record import Record, State
 from atc.probing.report import Report, report_of
 from atc.result import Effect
 from atc.sandboxes.contract import Sandbox
@@ -41,11 +42,28 @@ AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Progress:
-    """Called whenever the state of a tool changes."""
+    """One step of probing: a tool was begun, called, or left.
+
+    Attributes:
+        record: what is known of the tool.
+        round: 1 for the first; 0 in a check.
+        under_way: whether more is to come of the tool in this round.
+        calls: that were sent to all tools so far.
+        tool_calls_left: calls that the budget leaves to this tool.
+        calls_left: calls that it leaves to all tools together.
+    """
 
     record: Record
     round: int
+    under_way: bool
     calls: int
+    tool_calls_left: int
+    calls_left: int
+    _records: Mapping[str, Record] = field(repr=False)
+
+    def states(self) -> Counter[State]:
+        """How many tools are in each state now."""
+        return Counter(record.state for record in self._records.values())
 
 
 @dataclass
@@ -105,23 +123,24 @@ class Prober:
         """:meth:`probe` for asynchronous code. Stopped in the middle, it keeps what is known in ``folder``."""
         store = Store(self.folder)
         records, spent = store.load(self.tools), ModelBudget(None, None, None)
+        take_recorded(self.tools, records)
+        if all(record.state == "documented" for record in records.values()):  # nothing has to be called
+            store.keep(self.tools, records)
+            return report_of(self.tools, records, Meter(self.budget), spent)
         declared = {name: tool.protocol for name, tool in self.tools.items()}
-        async with self._runner(records) as (runner, meter):
+        async with self._runner(records) as (runner, meter, steps):
             asker = Asker(BudgetedModel(self._model(), spent), self.settings) if self.tries else None
             explorer = Explorer(runner, records, ValuePool(), asker, meter, store.save)
             explorer.remember()
             try:
-                await self._rounds(explorer, records, meter, store)
+                await self._rounds(explorer, records, steps, store)
                 await self._demonstrated(explorer, declared)
                 if asker is not None:
                     await ask(asker, untold(declared, records), records)
             except BaseExceptionGroup as group:
                 raise _first(group) from None  # by itself: a group would hide what is wrong
             finally:  # also what tools learnt while others were probed, and while they were under way
-                for record in records.values():
-                    store.save(record)
-                    if record.state == "documented":
-                        store.document(self.tools[record.name].protocol, record)
+                store.keep(self.tools, records)
         return report_of(self.tools, records, meter, spent)
 
     def check(self) -> list[Drift]:
@@ -139,24 +158,27 @@ class Prober:
     async def acheck(self) -> list[Drift]:
         """:meth:`check` for asynchronous code."""
         store = Store(self.folder, must_exist=True)
-        records = {name: record for name, record in store.load_all().items() if record.state == "documented"}
+        known = [record for record in store.load_all().values() if record.state == "documented"]
+        records = {record.name: record for record in known if record.reason != FROM_RECORDING}
         if not records:
             raise UsageError(
-                f"{self.folder} holds no record of a documented tool: probe it first, with -o {self.folder}"
+                f"{self.folder} documents tools from a recording alone, which were never called: record anew"
+                if known
+                else f"{self.folder} holds no record of a documented tool: probe it first, with -o {self.folder}"
             )
         made = []
-        async with self._runner(records) as (runner, meter):
+        async with self._runner(records) as (runner, _, steps):
             for record in records.values():
-                made.append(await look_again(runner, record))
-                if self.on_progress is not None:
-                    self.on_progress(Progress(record, 0, meter.total))
+                with steps.under_way(record, 0):
+                    made.append(await look_again(runner, record))
         store.note_drifted(drift.tool for drift in made if drift.breaks)
         return made
 
     @asynccontextmanager
-    async def _runner(self, records: dict[str, Record]) -> AsyncIterator[tuple[Runner, Meter]]:
+    async def _runner(self, records: dict[str, Record]) -> AsyncIterator[tuple[Runner, Meter, _Steps]]:
         """The tools that may be called, counted, and a jail for the programs over them."""
         meter = Meter(self.budget)
+        steps = _Steps(records, meter, self.on_progress)
         allowed, refused = metered(self.tools, meter, self.allow_effects, self.settings.call_timeout_s)
         for name, why in refused.items():
             if name in records and records[name].open:
@@ -167,7 +189,7 @@ class Prober:
                 sandbox = await stack.enter_async_context(open_sandbox(self.settings))
             await stack.enter_async_context(allowed.opened())
             await sandbox.prepare()
-            yield Runner(allowed, sandbox, self.settings, self._approve, lambda *_: None), meter
+            yield Runner(allowed, sandbox, self.settings, self._approve, lambda *_: None), meter, steps
 
     async def _demonstrated(self, explorer: Explorer, declared: dict[str, Protocol]) -> None:
         """Demonstrate each documented tool; a read that was only called with guesses is called with what can be read.
@@ -179,13 +201,14 @@ class Prober:
             ways = await anyio.to_thread.run_sync(demonstrate, declared, explorer.records)
             for name, record in ways.records.items():
                 tool = explorer.runner.tools.get(name)
-                if record.demonstration is None and tool is not None and tool.protocol.effect is Effect.READ:
+                reads = tool is not None and tool.protocol.effect is Effect.READ and record.instances
+                if record.demonstration is None and reads:  # nothing is sent for what a recording answers
                     await explorer.complete(record, ways.missing(name))
             if called == explorer.meter.total:
                 return
         await anyio.to_thread.run_sync(demonstrate, declared, explorer.records)
 
-    async def _rounds(self, explorer: Explorer, records: dict[str, Record], meter: Meter, store: Store) -> None:
+    async def _rounds(self, explorer: Explorer, records: dict[str, Record], steps: _Steps, store: Store) -> None:
         """B starts with all tools that may be called, H is empty; until a round adds nothing (Eq. 3).
 
         Then the model is asked for what is missing, and with its values it goes on.
@@ -199,20 +222,19 @@ class Prober:
                 since_asked = 0
             number += 1
             since_asked += 1
-            await self._round(explorer, waiting, number, meter, store)
+            await self._round(explorer, waiting, number, steps, store)
 
-    async def _round(self, explorer: Explorer, waiting: list[Record], number: int, meter: Meter, store: Store) -> None:
+    async def _round(self, explorer: Explorer, waiting: list[Record], number: int, steps: _Steps, store: Store) -> None:
         """Try each of these tools once, several at the same time."""
         limiter = anyio.CapacityLimiter(AT_ONCE)
 
         async def one(record: Record) -> None:
             async with limiter:
-                await explorer.probe(record, number, chain=number > 1 and self.rounds > 1)
-            store.save(record)
-            if record.state == "documented":
-                store.document(self.tools[record.name].protocol, record)
-            if self.on_progress is not None:
-                self.on_progress(Progress(record, number, meter.total))
+                with steps.under_way(record, number):
+                    await explorer.probe(record, number, chain=number > 1 and self.rounds > 1)
+                    store.save(record)
+                    if record.state == "documented":
+                        store.document(self.tools[record.name].protocol, record)
 
         try:
             async with anyio.create_task_group() as group:
@@ -239,6 +261,31 @@ class Prober:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+class _Steps:
+    """Tells of each step, if somebody listens."""
+
+    def __init__(self, records: Mapping[str, Record], meter: Meter, tell: Callable[[Progress], None] | None) -> None:
+        self._records, self._meter, self._tell = records, meter, tell
+        self._rounds: dict[str, int] = {}  # of the tools under way
+        if tell is not None:
+            meter.counted = self._step
+
+    @contextmanager
+    def under_way(self, record: Record, number: int) -> Iterator[None]:
+        """Tell that a tool is begun, and, unless an exception ends it, that it is left."""
+        self._rounds[record.name] = number
+        self._step(record.name)
+        yield
+        self._step(record.name, under_way=False)
+        del self._rounds[record.name]
+
+    def _step(self, name: str, *, under_way: bool = True) -> None:
+        meter = self._meter
+        if self._tell is not None and name in self._rounds:  # no tool that another one's program calls for a value
+            step = (self._records[name], self._rounds[name], under_way, meter.total)
+            self._tell(Progress(*step, meter.left(name), meter.left_of_all, self._records))
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

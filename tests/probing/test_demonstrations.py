@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -206,10 +206,14 @@ def test_the_example_of_the_ferries_is_demonstrated_without_one_of_the_mistakes(
         "H17": {"items": [{"bound_for": "Brekk", "crossing_id": "X4"}]},
         "H23": {"items": [{"bound_for": "Alma", "crossing_id": "X5"}]},
     }
-    fares = dict.fromkeys(("X4", "X5"), {"adult": 12.5})
+    fares = {key: {"adult": 12.5} for key in ("X4", "X5")}
+
+    def by(name: str, rows: dict[str, Any]) -> Callable[[dict[str, str]], Any]:
+        return lambda arguments: rows.get(arguments.get(name, "")) or missing()
+
     service.route("harbours", "/harbours", {"items": harbours})
-    for name, key, rows in (("crossings", "harbour_id", crossings), ("fares", "crossing_id", fares)):
-        service.route(name, f"/{name}", lambda a, key=key, rows=rows: rows.get(a.get(key)) or missing(), need=key)
+    service.route("crossings", "/crossings", by("harbour_id", crossings), need="harbour_id")
+    service.route("fares", "/fares", by("crossing_id", fares), need="crossing_id")
     report = probed(service.tools(), tries=0)
     found = audit(report.protocols)
     assert (found.documented, found.demonstrated, found.chained) == (3, 3, 2)
