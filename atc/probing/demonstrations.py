@@ -12,10 +12,12 @@ import builtins
 import keyword
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal
 
 from atc._host.redaction import MASK
 from atc.calls.json_values import canonical
+from atc.catalogue.graph.edges import Path
 from atc.catalogue.graph.resources import phrase_of, thing_in
 from atc.catalogue.graph.structure import Structure
 from atc.probing.candidates import call_of, is_guess, is_word
@@ -145,6 +147,7 @@ class Ways:
         self._declared, self.records = declared, records
         self._structure = Structure({name: protocol_of(declared[name], record) for name, record in records.items()})
         self._left = MAX_WAYS
+        self._read: dict[tuple[str, Path], list[tuple[Instance, Mapping[Any, Place]]]] = {}
         names = {name for protocol in declared.values() for name in protocol.parameters.get("properties", {})}
         self._nouns = {word for name in names if (word := thing_in(name))}
 
@@ -187,7 +190,7 @@ class Ways:
             if is_guess(name, self._schema(tool, name), value) and not unknowable(name, value):
                 return None  # it means nothing to anybody
             must = unknowable(name, value)
-            if not must and not is_identifier(name, COORDINATES):
+            if not must and not (is_identifier(name, COORDINATES) and isinstance(value, int | float | str)):
                 continue
             if found := min(self._flows(tool, name, within, value), key=_cost_of_flow, default=None):
                 flows[name] = found[1]
@@ -218,20 +221,26 @@ class Ways:
             supplier = found.supplier
             if supplier.writes or not supplier.path or supplier.tool in within:
                 continue
-            for instance in self._instances(supplier.tool):
+            for instance, values in self._values(supplier.tool, supplier.path):
                 self._left -= 1
                 if self._left < 0:
                     return
-                places = [(_at(instance.response, place), place) for place in _places(instance.response, supplier.path)]
                 if value:
-                    places = [(each, place) for each, place in places if each == value[0]]
-                if not places or (call := self._way(supplier.tool, instance, (*within, supplier.tool))) is None:
+                    values = {value[0]: values[value[0]]} if value[0] in values else {}
+                if not values or (call := self._way(supplier.tool, instance, (*within, supplier.tool))) is None:
                     continue
                 given = [each for made in (*call.before, call) for each in made.instance.arguments.values()]
                 thing = self._structure.facts(tool).wanted(name).things[-1:]
-                for each, place in places[:MAX_ITEMS]:
+                for each, place in islice(values.items(), MAX_ITEMS):
                     if each not in given and (flow := _flow(call, place, thing, supplier.refers)) is not None:
                         yield each, flow
+
+    def _values(self, tool: str, path: Sequence[str]) -> list[tuple[Instance, Mapping[Any, Place]]]:
+        """By each answer of a tool, the values at a path of its schema, each with the first place where it stands."""
+        if (found := self._read.get((tool, tuple(path)))) is None:
+            found = [(each, _places(each.response, path)) for each in self._instances(tool)]
+            self._read[tool, tuple(path)] = found
+        return found
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -268,8 +277,8 @@ def _cost_of_flow(found: tuple[Any, Flow]) -> tuple[int, int, int, int]:
     return coordinates, refers + flow.refers, first + flow.first, 2 * size + 3 * (flow.label is not None)
 
 
-def _places(value: Any, path: Sequence[str]) -> list[Place]:
-    """The places of an answer at a path of its schema, the first ones."""
+def _places(value: Any, path: Sequence[str]) -> Mapping[Any, Place]:
+    """The values of an answer at a path of its schema, the first ones, each with the first place where it stands."""
     found: list[tuple[Place, Any]] = [((), value)]
     for step in path:
         deeper: list[tuple[Place, Any]] = []
@@ -279,7 +288,11 @@ def _places(value: Any, path: Sequence[str]) -> list[Place]:
             elif step != "[]" and isinstance(inside, dict) and step in inside:
                 deeper.append(((*place, step), inside[step]))
         found = deeper[:MAX_PLACES]
-    return [place for place, inside in found if isinstance(inside, _SCALARS)]
+    first: dict[Any, Place] = {}
+    for place, inside in found:
+        if isinstance(inside, _SCALARS):
+            first.setdefault(inside, place)
+    return first
 
 
 def _at(value: Any, path: Sequence[str | int]) -> Any:

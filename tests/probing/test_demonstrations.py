@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from atc.atlas.catalogue import atlas_toolset
-from atc.probing.demonstrations import MAX_CALLS, Ways, demonstrate
+from atc.probing.demonstrations import MAX_CALLS, MAX_WAYS, Ways, demonstrate
 from atc.probing.record import Demonstration, Instance, Record
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
@@ -221,3 +221,21 @@ def test_the_example_of_the_ferries_is_demonstrated_without_one_of_the_mistakes(
     example = next(p for p in report.protocols if p.name == "fares").examples[0]
     assert "each['title'] == 'Alma'" in example.program
     assert example.description == "What is the adult of the fares of the first crossing and of the harbour named Alma?"
+
+
+def test_a_service_whose_tools_all_fit_each_other_costs_no_more_than_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = 0
+    true = Ways._way
+
+    def counted(self: Ways, *arguments: Any) -> Any:
+        nonlocal looked
+        looked += 1
+        return true(self, *arguments)
+
+    monkeypatch.setattr(Ways, "_way", counted)
+    items = [{"thing_id": f"v{number}", "name": f"n{number}"} for number in range(20)]
+    tools = [
+        tool(f"things_{n}", *(({"thing_id": f"v{each}"}, {"items": items}) for each in range(5))) for n in range(30)
+    ]
+    assert set(shown(*tools).values()) == {None}
+    assert looked <= len(tools) * (MAX_WAYS + 5)
