@@ -32,7 +32,7 @@ from atc.probing.report import Report
 from atc.tools.tool import Toolset
 from benchmarks.common import AsJson, listed, print_json, show
 from benchmarks.probing_services_drawn import DRAWN
-from benchmarks.probing_truth import Score, arguments_of, compare, fields_of_schema
+from benchmarks.probing_truth import Fields, Score, arguments_of, compare, fields_of_schema
 from benchmarks.started_services import Counted, Other, counted, document, reads_of, running, truth_of
 
 SERVICES = Path(__file__).resolve().parent.parent / ".venv-others" / "bin"
@@ -184,8 +184,16 @@ def _held_against(
         schema = next(media.get("schema") for kind, media in content.items() if "json" in kind)
         if schema:
             whole = {**schema, "components": truth.get("components", {})}
-            returns += compare(fields_of_schema(whole), fields_of_schema(protocol.returns or {})).score
+            returns += compare(*_where_told(fields_of_schema(whole), fields_of_schema(protocol.returns or {}))).score
     return Probed(report, paths, len(proxy.writes(other)), seconds, arguments, returns)
+
+
+def _where_told(true: Fields, found: Fields) -> tuple[Fields, Fields]:
+    """The fields without those below an object of which the document says nothing more."""
+    inner = {path[:end] for path in true for end in range(len(path)) if path[end] in ".[{"}
+    free = tuple(path for path, known in true.items() if "object" in known.types and path not in inner)
+    below = tuple(path + step for path in free for step in ".[{")
+    return true, {path: known for path, known in found.items() if not path.startswith(below)}
 
 
 def reached_by_hand(lines: Iterable[str], service: str) -> set[str] | None:

@@ -48,7 +48,7 @@ class Other:
 
 def truth_of(other: Other, base: str) -> dict[str, Any]:
     """A service's own OpenAPI document; empty where it has none."""
-    return httpx.get(f"{base}{other.own_document}", trust_env=False).json() if other.own_document else {}
+    return httpx.get(f"{base}{other.own_document}", trust_env=False, timeout=60).json() if other.own_document else {}
 
 
 def reads_of(other: Other, base: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,12 +10,19 @@ import pytest
 from atc.probing.candidates import ValuePool, holds_keys, in_turn, keys_are_data
 from atc.probing.links import MAX_LINKS, Links
 from atc.probing.record import Refusal
+from tests.support.probe import Says, Service, probed, running
 
 USERS = {"result": {"ada": {"username": "ada", "indexes": {"town": {"title": "Town"}}}}}
 
 
 def fitting(pool: ValuePool, parameter: str, tool: str) -> list[Any]:
     return [seen.value for _, seen in pool.fitting(parameter, tool)]
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with running() as one:
+        yield one
 
 
 @pytest.fixture
@@ -100,3 +108,29 @@ def test_a_refusal_doubts_the_values_that_it_quotes_unless_it_misses_something()
 
 def test_several_ways_take_turns() -> None:
     assert list(in_turn([iter([{}, {}]), iter([])])) == [{}, {}]
+
+
+def test_arguments_that_no_refusal_names_are_given_once_values_for_them_were_seen(service: Service) -> None:
+    scalars = {("north", "loss"): [1.5], ("south", "loss"): [2.5]}
+    service.route("list_runs", "/runs", ["north", "south"])
+    service.route("scalar_tags", "/tags", {run: {"loss": {"unit": ""}} for run in ("north", "south")})
+
+    def answer(given: dict[str, str]) -> Any:
+        found = scalars.get((given.get("run", ""), given.get("tag", "")))
+        return {"values": found} if found else Says("<html>Internal Server Error</html>", 500)
+
+    service.route("scalars", "/scalars", answer, query="run tag step")
+    report = probed(service.tools())
+    assert {line.tool: line.state for line in report.lines} == dict.fromkeys(
+        ("list_runs", "scalar_tags", "scalars"), "documented"
+    )
+
+
+def test_a_refusal_that_wants_json_is_given_some(service: Service) -> None:
+    def answer(given: dict[str, str]) -> Any:
+        wrong = Says("Expected a JSON-formatted request", 400)
+        return {"found": 3} if given.get("request", "").startswith("{") else wrong
+
+    service.route("session_groups", "/groups", answer, query="request")
+    (line,) = probed(service.tools()).lines
+    assert line.state == "documented"
