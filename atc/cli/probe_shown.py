@@ -134,9 +134,8 @@ def check_summary(found: Sequence[Drift]) -> str:
     """How many tools changed, how many of them so that programs would fail, and how many were not compared."""
     changed, breaking = sum(drift.moved for drift in found), sum(drift.breaks for drift in found)
     missed = sum(drift.problem in ("masked", "unreached") for drift in found)
-    parts = [
-        f"{changed} of {len(found)} tools changed" if changed else f"nothing changed in {len(found) - missed} tools"
-    ]
+    same = f"nothing changed: {len(found) - missed} of {len(found)} tools are as documented"
+    parts = [f"{changed} of {len(found)} tools changed" if changed else same]
     parts += [f"{breaking} so that programs would fail"] if breaking else []
     parts += [f"{missed} not compared"] if missed else []
     return ", ".join(parts)

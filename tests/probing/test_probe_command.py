@@ -92,7 +92,7 @@ def test_a_tool_that_moved_is_told_field_by_field(lakes: Path, tmp_path: Path) -
     assert atc(str(lakes), "-o", "docs").exit_code in (0, 1)
     same = atc(str(lakes), "--check", "docs")
     assert (same.exit_code, same.stdout) == (0, ""), (same.output, source)
-    assert "nothing changed in 2 tools" in same.stderr
+    assert "nothing changed: 2 of 2 tools" in same.stderr
     moved = written(tmp_path, "'ninety-two'").rename(tmp_path / "moved.py")
     told = atc(str(moved), "--check", "docs")
     assert told.exit_code == 1
