@@ -231,6 +231,11 @@ class DataFlow(Record):
         """Return whether text that strangers write may have had a say in the call, so that no yes to all covers it."""
         return bool(self.untrusted or self.author_saw)
 
+    @property
+    def is_of_session(self) -> bool:
+        """Return whether a recorded login goes with the call that is not named for writes: no yes to all covers it."""
+        return self.session is not None and not self.session.for_writes
+
 
 class Drift(Record):
     """Says one way in which a response is not what its schema says: where in it, and what is wrong there."""

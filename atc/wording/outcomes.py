@@ -88,17 +88,17 @@ def effects(done: Sequence[Invocation], not_done: Sequence[Invocation], *, in_do
     ]
 
 
-def waits(run: str, tool: str, arguments: Mapping[str, Any], *, of_strangers: bool = False) -> str:
+def waits(run: str, tool: str, arguments: Mapping[str, Any], *, alone: bool = False) -> str:
     """Say of a run that ended because nobody could be asked about a call how it goes on.
 
     Args:
         run: its id.
         tool: of the call, with its ``arguments``.
-        of_strangers: no yes to all calls covers it.
+        alone: no yes to all calls covers it.
     """
     made = call(Invocation(tool=tool, arguments=dict(arguments)))
     other = f"`atc resume {run} --approve always` makes it"
-    if of_strangers:
+    if alone:
         other = f"with `--approve park` it waits for `atc runs approve {run}`"
     how = f"`atc resume {run}` on a terminal asks you; {other}"
     return f"waits for a yes: {made} ({how})"

@@ -19,8 +19,8 @@ from atc.schemas.infer.text import is_secret_name, looks_secret, mask_leaf, may_
 from atc.tools.har.entries import Entry
 from atc.tools.openapi.security import is_token
 
-MAX_SCHEMES, MAX_SET = 20, 1_000
-"""Credentials of one host, and cookies whose end is kept."""
+MAX_SCHEMES, MAX_COOKIES = 20, 1_000
+"""Credentials of one host, and cookies that it set."""
 _SESSION = frozenset("session sess sessid sid ssid auth login logged user remember identity account sso jwt".split())
 _TRACKERS = re.compile(
     r"_g[aic]|_gcl|_fb[pc]|__utm|_hj|ajs_|amp_|amplitude|mp_|optimizely|optanon|intercom|_pk_|__cf|cf_|_dd|_cl[cs]k|"
@@ -81,29 +81,24 @@ class Wallet:
             if (name := self._name(key)) is None:
                 continue
             names.append(name)
+            given, until = self._set.get(key[1], ("", None)) if key[0] == "cookie" else ("", None)
+            until = (until if given == value else None) or _until_of_token(value)
             known = self._secrets.get(key)
-            same = known is None or known.value == value
-            until = known.expires if known is not None and same else self._until(key, value)
-            is_new = key[0] != "cookie" and not same and value not in entry.cookies.values()
+            is_new = key[0] != "cookie" and known is not None and value not in (known.value, *entry.cookies.values())
             changes = is_new + (known.changes if known is not None else 0)
             self._secrets[key] = RecordedSecret(name, key[0], key[1], value, until, entry.at, changes)
         return frozenset(names)
 
     def answered(self, entry: Entry) -> None:
-        """Take the cookies that one answer set or cleared: those that calls are sent with, before or after it."""
+        """Take the cookies that one answer set or cleared: as a rule before the first call is sent with them."""
         for line in entry.set_cookies:
             name, value, until = _cookie(line, entry.at)
-            key: _Key = ("cookie", name, "apiKey")
-            if name in self._set or len(self._set) < MAX_SET:
+            if name in self._set or len(self._set) < MAX_COOKIES:
                 self._set[name] = value, until
-            if key in self._names:
-                end = self._until(key, value)
-                self._secrets[key] = RecordedSecret(self._names[key], "cookie", name, value, end, entry.at)
-
-    def _until(self, key: _Key, value: str) -> datetime | None:
-        """When a credential ends, by the answer that set it, or by what it says itself."""
-        set_to, until = self._set.get(key[1], ("", None)) if key[0] == "cookie" else ("", None)
-        return (until if set_to == value else None) or _until_of_token(value)
+            key: _Key = ("cookie", name, "apiKey")
+            if (scheme := self._names.get(key)) is not None:
+                until = until or _until_of_token(value)
+                self._secrets[key] = RecordedSecret(scheme, "cookie", name, value, until, entry.at)
 
     @property
     def secrets(self) -> dict[str, RecordedSecret]:

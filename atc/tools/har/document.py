@@ -7,9 +7,10 @@ an enum, in an answer. What arguments were given is a remark (``x-atc-observed``
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,8 @@ from atc.tools.har.paths import PLACE, Pattern, Places, Seen, look_at, parsed, p
 from atc.tools.openapi.operations import EXTENSION, named_effect
 from atc.tools.openapi.plan import essence, is_json
 from atc.tools.paging import is_positional
+
+_LOG = logging.getLogger(__name__)
 
 __all__ = ["Recorded", "RecordedSecret", "recorded"]
 
@@ -81,12 +84,20 @@ def recorded(entries: Sequence[Entry], *, prefix: str = "") -> Recorded:
     seen, wallet = look_at(calls), Wallet(prefix)
     found = patterns((entry.segments for entry in calls), seen)
     operations: dict[tuple[str, Pattern], _Operation] = {}
+    beyond = 0
     for entry in entries:
         if entry.kind == "call":
             at = (entry.method, found[entry.segments])
-            if at in operations or len(operations) < MAX_OPERATIONS:
-                operations.setdefault(at, _Operation(*at)).add(entry, wallet.sent(entry))
+            if at not in operations and len(operations) < MAX_OPERATIONS:
+                operations[at] = _Operation(*at)
+            if at in operations:
+                operations[at].add(entry, wallet.sent(entry))
+            else:
+                beyond += 1
         wallet.answered(entry)
+    if beyond:
+        _LOG.warning("%s: left out %d calls beyond %d kinds of calls", calls[0].host, beyond, MAX_OPERATIONS)
+    _say_what_renews(calls[0].host, operations.values())
     places, shared = Places(found, seen), shared_prefix([pattern for _, pattern in operations])
     paths: dict[str, Any] = {}
     for (method, pattern), operation in operations.items():
@@ -105,6 +116,17 @@ def recorded(entries: Sequence[Entry], *, prefix: str = "") -> Recorded:
         }
     )
     return made
+
+
+def _say_what_renews(host: str, operations: Collection[_Operation]) -> None:
+    """Say how to tell that reads read, where most set a cookie: many services renew their session with each answer."""
+    reads = [operation.sets_cookie for operation in operations if operation.method == "GET"]
+    if 2 * sum(reads) > len(reads) > 2:
+        _LOG.warning(
+            "%s set a cookie in %d of %d kinds of GET, which count as unknown and are asked about: if it only renews a "
+            "session, pass effects={'get_*': 'read'} (on the command line: --openapi effect='get_*:read')",
+            host, sum(reads), len(reads),
+        )  # fmt: skip
 
 
 @dataclass
@@ -150,7 +172,7 @@ class _Operation:
     pattern: Pattern
     calls: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
-    parts: dict[int, _Values] = field(default_factory=dict)
+    parts: dict[int, _Values] = field(init=False)
     query: dict[str, _Values] = field(default_factory=dict)
     fields: dict[str, _Values] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)
@@ -164,6 +186,9 @@ class _Operation:
     refused: Counter[frozenset[str]] = field(default_factory=Counter)
     failed: list[Entry] = field(default_factory=list)
     known: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.parts = {at: _Values() for at, part in enumerate(self.pattern) if part.startswith(PLACE)}
 
     def add(self, entry: Entry, schemes: frozenset[str]) -> None:
         """Take one call; one that was recorded before, with the same answer, is no evidence."""
@@ -181,15 +206,16 @@ class _Operation:
         self._take_arguments(entry)
         answer = parsed(entry.answer)
         if entry.answer and (answer is not None or entry.answer.strip() == "null"):
-            self.answers.setdefault(entry.status, Shape()).add(answer)
+            if entry.status not in self.answers:
+                self.answers[entry.status] = Shape()
+            self.answers[entry.status].add(answer)
             self.media_types[entry.media_type] += 1
             _count_words(answer, self.words)
 
     def _take_arguments(self, entry: Entry) -> None:
         self.calls += 1
-        for at, part in enumerate(self.pattern):
-            if part.startswith(PLACE):
-                self.parts.setdefault(at, _Values()).add([entry.segments[at].removesuffix(".json")])
+        for at, part in self.parts.items():
+            part.add([entry.segments[at].removesuffix(".json")])
         for name, values in _grouped(entry.query).items():
             _counted(self.query, name).add(values)
         if (body := entry.body) is None:
@@ -200,9 +226,11 @@ class _Operation:
             self.files |= body.files
             for name, values in _grouped(body.fields).items():
                 _counted(self.fields, name).add(values)
-        elif is_json(media) and (value := parsed(body.text)) is not None:
-            self.bodies[media] += 1
+        elif (value := parsed(body.text)) is not None:
+            self.bodies[media if is_json(media) else "application/json"] += 1
             self.sent.add(value)
+        else:
+            self.bodies["text/plain"] += 1
 
     def written(self, path: str, in_path: Sequence[str], seen: Seen, wallet: Wallet) -> dict[str, Any]:
         """The operation as OpenAPI 3.1 has it."""
@@ -261,6 +289,8 @@ class _Operation:
             if schema.get(OBSERVED) == "object" and schema.get("properties") and "additionalProperties" not in schema:
                 schema = {"type": "object"} | {key: each for key, each in schema.items() if key != OBSERVED}
             media = media if _JSON_TYPE.fullmatch(media) else "application/json"
+        elif self.bodies:
+            media, schema = "text/plain", {"type": "string"}
         else:
             return {}
         return {"required": sum(self.bodies.values()) == self.calls, "content": {media: {"schema": schema}}}
@@ -278,7 +308,10 @@ class _Operation:
 
 
 def _counted(found: dict[str, _Values], name: str) -> _Values:
-    return found.setdefault(name, _Values()) if name in found or len(found) < MAX_NAMES else _Values()
+    """The values of a name, as far as names are counted."""
+    if name not in found and len(found) < MAX_NAMES:
+        found[name] = _Values()
+    return found.get(name) or _Values()
 
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ import binascii
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -113,7 +114,9 @@ def read_entries(path: Path, *, max_bytes: int = MAX_BYTES) -> Iterator[Entry]:
                 yield _entry(raw)
     except RecursionError:
         raise ToolImportError(f"{path} is nested too deep for a recording of a browser") from None
-    except ValueError as error:
+    except ToolImportError:
+        raise
+    except ValueError as error:  # also a number of more digits than Python reads
         raise ToolImportError(f"{path} is not valid JSON ({error}): save the recording again, as a HAR file") from None
 
 
@@ -225,13 +228,23 @@ def _place(url: str) -> _Place | None:
         path = parts.path or "/"
         if path.count("/") > MAX_SEGMENTS or len(parts.query) > MAX_BODY:
             return None
-        segments = tuple(unquote(each, errors="replace") for each in path[1:].split("/"))
-        query = tuple(parse_qsl(parts.query, keep_blank_values=True, errors="replace", max_num_fields=MAX_FIELDS))
+        read = (lambda part: unquote(part, errors="replace")) if "%" in path else str
+        segments = tuple(map(read, path[1:].split("/")))
+        query = _form(parts.query)
     except ValueError:
         return None
     odd = any(each in (".", "..") or len(each) > MAX_SEGMENT for each in segments) or "" in segments[:-1]
     usual = 443 if scheme == "https" else 80
     return None if odd or not path.startswith("/") else (scheme, host, port or usual, segments, query)
+
+
+def _form(text: str) -> tuple[tuple[str, str], ...]:
+    """The names and values of a query or a form.
+
+    Raises:
+        ValueError: they are more than :data:`MAX_FIELDS`.
+    """
+    return tuple(parse_qsl(text, keep_blank_values=True, errors="replace", max_num_fields=MAX_FIELDS)) if text else ()
 
 
 def _media_type(content: Mapping[str, Any], response: Mapping[str, Any]) -> str:
@@ -249,7 +262,8 @@ def _kind(entry: Entry, raw: Mapping[str, Any], response: Mapping[str, Any]) -> 
         return "preflight"
     if entry.status < 200 or entry.status > 599:
         return "call without an answer"
-    if entry.status == 304 or raw.get("_fromCache") or response.get("_fromCache"):
+    from_cache = raw.get("_fromCache") or response.get("_fromCache") or str(raw.get("_fetchType")).endswith("Cache")
+    if entry.status == 304 or from_cache:
         return "cached answer"
     if 300 <= entry.status < 400:
         return "redirect"
@@ -337,11 +351,9 @@ def _body(request: Mapping[str, Any], headers: Mapping[str, str]) -> Body | None
     text = text if isinstance(text, str) and len(text) <= MAX_BODY else ""
     pairs = list(_pairs(listed))
     files = frozenset(each["name"] for each in (listed or ())[:MAX_FIELDS] if _is_file(each)) if pairs else frozenset()
-    if not pairs and essence(media_type) == "application/x-www-form-urlencoded":
-        try:
-            pairs = parse_qsl(text, keep_blank_values=True, errors="replace", max_num_fields=MAX_FIELDS)
-        except ValueError:
-            pairs = []
+    if text and essence(media_type) == "application/x-www-form-urlencoded":  # the list may be percent-encoded still
+        with suppress(ValueError):
+            pairs = list(_form(text))
     return Body(media_type, text, tuple(pairs), files) if text or pairs else None
 
 

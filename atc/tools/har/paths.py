@@ -154,7 +154,7 @@ def patterns(paths: Iterable[tuple[str, ...]], seen: Seen) -> dict[tuple[str, ..
         groups: defaultdict[tuple[Pattern, int, str], list[tuple[str, ...]]] = defaultdict(list)
         for path in waiting:
             following = path[depth + 1] if len(path) > depth + 1 else ""
-            groups[made[path], len(path), following if _is_literal(following) else ""].append(path)
+            groups[made[path], len(path), following if _is_word(following) else ""].append(path)
         for (before, _, _), members in groups.items():
             values = _values(before, members, depth, seen)
             for path in members:
@@ -203,6 +203,7 @@ def _is_literal(part: str) -> bool:
     return _LITERAL.fullmatch(part) is not None and may_be_name(part) and not looks_secret(part)
 
 
+@lru_cache(maxsize=16_384)
 def _is_word(part: str) -> bool:
     """Whether a part is made of words of interfaces alone."""
     return part.lower() in _TECHNICAL or is_field_name(part.replace(":", "_").replace("~", "_"))
@@ -266,7 +267,7 @@ class Places:
         words = () if _is_prefix(before) or (not _is_word(before) and not may_be_name(before)) else words_of(before)
         thing = "_".join(word for word in words if not word.isdigit())
         key = next((key for key, _ in self._keys[place].most_common() if key), "")
-        if not key or not is_field_name(key) or set(words_of(key)) & THINGS:
+        if not names_a_thing(key) or not is_field_name(key) or set(words_of(key)) & THINGS:
             key = ""
         snake = "_".join(split(key))
         if snake and thing and words_of(key)[0] not in thing.split("_") and len(words_of(key)) == 1:

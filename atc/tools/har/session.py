@@ -26,6 +26,7 @@ from atc._records.choices import SessionWord
 from atc._records.records import MissingReason, RecordedSession
 from atc.errors import UsageError
 from atc.tools.har.document import Recorded, RecordedSecret
+from atc.tools.openapi.security import is_token
 from atc.tools.openapi.servers import is_open_to_others
 from atc.tools.openapi.session import Session
 
@@ -84,7 +85,8 @@ def session_of(
     if not recorded.secrets:
         return None
     found = dict(recorded.secrets)
-    carriers = {name: f"{each.location} {each.wire[:MAX_CARRIER]}" for name, each in found.items()}
+    wires = {name: each.wire if is_token(each.wire) else name for name, each in found.items()}
+    carriers = {name: f"{each.location} {wires[name][:MAX_CARRIER]}" for name, each in found.items()}
     about = RecordedSession(
         file=path.name, origin=recorded.origin, recorded_at=_last_seen(found), for_writes=allow_writes
     )

@@ -42,7 +42,7 @@ PLACES = (
 )
 """Where a document is looked for, below the address that was given; the first nine also below its host."""
 
-PAGES = ("docs", "swagger-ui/index.html", "redoc", "api/docs", "swagger/", "apidocs/")
+PAGES = ("docs", "swagger-ui/index.html", "redoc", "api/docs", "swagger/", "apidocs/", "ui/")
 """Pages of reference that name the document they show."""
 
 CATALOG = ".well-known/api-catalog"
@@ -86,7 +86,7 @@ Found = tuple[dict[str, Any], str, FoundDocument]
 """A document's content, the URL that it was read from, and how it was found."""
 
 
-def discover(site: Site, first: Page | None, parse: Parse) -> Found:
+async def discover(site: Site, first: Page | None, parse: Parse) -> Found:
     """Find the document of a service whose address holds none itself.
 
     Args:
@@ -98,9 +98,8 @@ def discover(site: Site, first: Page | None, parse: Parse) -> Found:
         ToolImportError: nothing was found; the message says what was asked, and what to do.
     """
     search = _Search(site, parse)
-    found = (search.take(first, "") if first is not None else None) or search.usual()
-    if found is None:
-        found = search.listing()
+    found = await search.take(first, "") if first is not None else None
+    found = found or await search.usual() or await search.listing()
     if found is None:
         raise ToolImportError(_nothing(site))
     return found
@@ -112,13 +111,13 @@ class _Search:
         self.roots: dict[str, Any] = {}
         """Answers that list paths, by their URLs."""
 
-    def usual(self) -> Found | None:
+    async def usual(self) -> Found | None:
         """Ask the usual places, and follow what their pages name."""
         for place in self._usual():
             if self.site.left <= _SPARE:
                 return None
-            page = self.site.get(place)
-            if page is not None and (found := self.take(page, "")) is not None:
+            page = await self.site.get(place)
+            if page is not None and (found := await self.take(page, "")) is not None:
                 return found
         return None
 
@@ -131,7 +130,7 @@ class _Search:
         yield from (urljoin(base, place) for place in (*PAGES, *ROOTS))
         yield from (urljoin(root, place) for place in (*PAGES, *ROOTS))
 
-    def take(self, page: Page, named_by: str) -> Found | None:
+    async def take(self, page: Page, named_by: str) -> Found | None:
         """Take a page for a document, or follow what it names, nearest first."""
         waiting = deque([(page, _Lead(page.url, named_by))])
         leads: deque[_Lead] = deque()
@@ -145,7 +144,7 @@ class _Search:
             leads.extend(self._leads(page, lead))
             while leads and not waiting and self.site.left > 0:
                 lead = leads.popleft()
-                if (answer := self.site.get(lead.url)) is not None:
+                if (answer := await self.site.get(lead.url)) is not None:
                     waiting.append((answer, lead))
         return None
 
@@ -191,7 +190,7 @@ class _Search:
 
     # -- roots that list paths -----------------------------------------------------------------------------------------
 
-    def listing(self) -> Found | None:
+    async def listing(self) -> Found | None:
         """A document of the paths that roots list. Some that read are asked: they may list more, or have items."""
         listed: dict[str, tuple[str, ...]] = {}
         waiting, to_ask = deque(self.roots.items()), FOLLOWED
@@ -210,7 +209,7 @@ class _Search:
                     new.append(operation[0])
             for path in [path for path in new if "{" not in path and not _tells_effect(path)][:to_ask]:
                 to_ask -= 1
-                page = self.site.get(self.site.place(path, url) or url)
+                page = await self.site.get(self.site.place(path, url) or url)
                 if page is not None and not page.is_text and (answer := _json(page)) is not None:
                     waiting.append((self.site.place(path, url) or url, answer))
         if not listed:
@@ -270,7 +269,7 @@ def _texts(items: Any, key: str) -> list[str]:
 
 def _nothing(site: Site) -> str:
     """What was asked, and what to do."""
-    paths = ", ".join(urlsplit(place).path for place in site.asked)
+    paths = ", ".join(urlsplit(place).path or "/" for place in site.asked)
     locked = f"; {site.refused} of them ask for a credential" if site.refused else ""
     away = f"; it names {', '.join(site.elsewhere)}, which was not asked" if site.elsewhere else ""
     own = urlsplit(public_url(site.url))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -119,13 +120,13 @@ class Site:
         public_url(self.url)
         self._requests = self._failures = self._bytes = 0
         self._until = time.monotonic() + max(MAX_SECONDS, self.timeout_s)
-        self._client = httpx.Client(follow_redirects=False, timeout=self.timeout_s)
 
-    def __enter__(self) -> Site:
+    async def __aenter__(self) -> Site:
+        self._client = httpx.AsyncClient(follow_redirects=False, timeout=self.timeout_s)
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        self._client.close()
+    async def __aexit__(self, *exc: object) -> None:
+        await self._client.aclose()
 
     @property
     def left(self) -> int:
@@ -153,41 +154,40 @@ class Site:
             return None
         return urlunsplit((own.scheme, own.netloc, parts.path or "/", parts.query, ""))
 
-    def first(self) -> Page:
+    async def first(self) -> Page:
         """Read the address itself. From http to https of the same host, the origin moves along.
 
         Raises:
-            NotThere: it answers with an error.
-            ToolImportError: it cannot be reached, leads elsewhere, or sends too much.
+            NotThere: it answers with an error, or leads elsewhere.
+            ToolImportError: it cannot be reached, takes too long, or sends too much.
         """
-        page = self._read(self.url, self.timeout_s)
-        self._client.timeout = httpx.Timeout(min(self.timeout_s, _TRY_S))
-        return page
+        return await self._read(self.url, max(self.timeout_s, _TRY_S))
 
-    def get(self, url: str) -> Page | None:
+    async def get(self, url: str) -> Page | None:
         """Read another place of this origin; ``None`` where nothing can be had there, or nothing more may be asked."""
         if url in self.asked or self.left <= 0:
             return None
         try:
-            return self._read(url, _TRY_S)
+            return await self._read(url, _TRY_S)
         except ToolImportError as error:
             self._failures = 0 if isinstance(error, NotThere) else self._failures + 1
             return None
 
-    def _read(self, url: str, seconds: float) -> Page:
-        until = min(self._until, time.monotonic() + max(seconds, _TRY_S))
+    async def _read(self, url: str, seconds: float) -> Page:
         where = public_url(url)
-        for _ in range(MAX_REDIRECTS + 1):
-            self.asked[url] = None
-            self._requests += 1
-            try:
-                with self._client.stream("GET", url, headers={"Accept": _ACCEPT}) as response:
-                    if response.is_redirect and self.left > 0:
+        try:
+            async with asyncio.timeout(min(seconds, self._until - time.monotonic())):
+                for _ in range(MAX_REDIRECTS + 1):
+                    self.asked[url] = None
+                    self._requests += 1
+                    async with self._client.stream("GET", url, headers={"Accept": _ACCEPT}) as response:
+                        if not response.is_redirect or self.left <= 0:
+                            return await self._page(response, url)
                         url = self._redirected(response.headers.get("Location", ""), url)
-                        continue
-                    return self._page(response, url, until)
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
-                raise _unreadable(where, error) from None
+        except TimeoutError:
+            raise ToolImportError(f"{where} takes too long to answer: give the document's own URL, or a file") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise _unreadable(where, error) from None
         raise NotThere(f"{where} redirects {MAX_REDIRECTS} times and more: check the URL")
 
     def _redirected(self, named: str, url: str) -> str:
@@ -200,22 +200,20 @@ class Site:
             raise NotThere(f"{public_url(url)} leads to {leads[:200]!r}, which was not asked: give that address")
         return target
 
-    def _page(self, response: httpx.Response, url: str, until: float) -> Page:
+    async def _page(self, response: httpx.Response, url: str) -> Page:
         where = public_url(url)
         if not response.is_success:
             self.refused += response.status_code in (401, 403)
             raise NotThere(f"{where} answered with status {response.status_code}: check the URL")
         is_text = response.headers.get("Content-Type", "").lower().startswith(_TEXTS)
         body = bytearray()
-        for chunk in response.iter_bytes(65_536):
+        async for chunk in response.aiter_bytes(65_536):
             body += chunk
             self._bytes += len(chunk)
             if is_text and len(body) > MAX_PAGE_BYTES:
                 break
             if len(body) > self.max_bytes:
                 raise too_large(where, self.max_bytes)
-            if time.monotonic() > until:
-                raise ToolImportError(f"{where} takes too long to answer: give the document's own URL, or its file")
         is_text = is_text or body[:100].lstrip()[:1] == b"<"
         return Page(url, bytes(body[:MAX_PAGE_BYTES] if is_text else body), is_text, tuple(_links(response)))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
+from atc._host.blocking import wait_for
 from atc.errors import ToolImportError
 from atc.tools.openapi.discover import discover
 from atc.tools.openapi.fetch import NotThere, Site, fetch, public_url
@@ -88,15 +89,18 @@ def _from_url(url: str, timeout_s: float, max_bytes: int) -> Document:
         except ToolImportError:
             return None
 
-    with Site(url, timeout_s, max_bytes) as site:
-        try:
-            first = site.first()
-        except NotThere:
-            first = None
-        if first is not None and ((root := parse(first.body, first.url)) or _DOCUMENT.search(first.body[:5_000])):
-            return Document(root, public_url(url), url) if root else _parsed(first.body, url, max_bytes)
-        root, place, found = discover(site, first, parse)
-        return Document(root, public_url(place), place, found)
+    async def found() -> Document:
+        async with Site(url, timeout_s, max_bytes) as site:
+            try:
+                first = await site.first()
+            except NotThere:
+                first = None
+            if first is not None and ((root := parse(first.body, first.url)) or _DOCUMENT.search(first.body[:5_000])):
+                return Document(root, public_url(url), url) if root else _parsed(first.body, url, max_bytes)
+            root, place, how = await discover(site, first, parse)
+            return Document(root, public_url(place), place, how)
+
+    return wait_for(found())
 
 
 def _parsed(body: bytes, place: str, max_bytes: int) -> Document:

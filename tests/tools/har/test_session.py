@@ -16,18 +16,21 @@ from typing import Any
 import pytest
 
 from atc import Agent, ApprovalRequest, FakeModel, Toolset
+from atc._host.redaction import Redactor
 from atc._records.records import RecordedSession
 from atc.calls import question
 from atc.calls.approval import Approval, ask_at_terminal, question_of
 from atc.calls.parked import digest_of
 from atc.errors import ToolError, UsageError
 from atc.result import Effect
+from atc.serve.mcp.asking import message_of
+from atc.serve.ui.shown_calls import shown_arguments
 from atc.tools.har.document import Recorded, RecordedSecret
 from atc.tools.har.importer import read_har
 from atc.tools.har.session import Answers, SessionChoice, SessionOffer, session_of, warn_of_readers
 from atc.tools.openapi import read_openapi
 from atc.wording import plans
-from atc.wording.origins import careful
+from atc.wording.origins import careful, careful_of_plan
 from tests.support import recordings as calls
 from tests.support.openapi import Answer, Server, document, operation, running_server
 from tests.support.permissions import written
@@ -367,6 +370,8 @@ def test_a_yes_to_all_does_not_cover_it_unless_it_is_named_for_writes(
         assert len(server.seen) == allow
     assert [result.status for result in results] == ["denied", "answered"]
     assert "allow_session_writes" in str(results[0].calls[0].error)
+    assert results[0].fault is not None
+    assert "No yes to all calls covers it" in results[0].fault.hint
 
 
 def test_at_a_terminal_yes_to_all_asks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,6 +408,30 @@ def test_a_write_that_waits_says_whose_session_it_is_and_its_yes_holds_for_that_
         recorded(server, secret("another-login-000001", recorded_at=NOW + timedelta(1))), "memory", answers
     )
     assert digest_of(tools["order"]) != digest_of(again["order"])
+
+
+def test_a_plan_says_whose_session_it_is_and_is_applied_with_that_one_alone(
+    server: Server, answers: Answers, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"runs_dir": tmp_path, "learn": False, "sentence": False}
+    tools = tools_of(recorded(server, secret()), "memory", answers)
+    with Agent(tools, model=FakeModel([ORDERS]), **given) as agent:
+        planned = agent.run("Order.", dry_run=True)
+    assert planned.dry_run is not None
+    (said,) = careful_of_plan(planned.dry_run.planned)
+    assert "recorded in shop.har on 2026-05-03" in said
+    other = secret("another-login-000001", recorded_at=NOW + timedelta(days=1))
+    for login, sent in ((other, 0), (secret(), 1)):
+        with Agent(tools_of(recorded(server, login), "memory", answers), model=FakeModel([]), **given) as agent:
+            applied = agent.apply(planned.run_id)
+        assert len(server.seen) == sent, applied.status
+
+
+def test_the_dialogs_of_a_client_and_the_page_say_it_too() -> None:
+    request = ApprovalRequest("order", {"sku": "x"}, Effect.WRITE, "Order.", session=session())
+    assert "recorded in shop.har on 2026-05-03" in message_of(request, Redactor(), 60.0)
+    (said,) = shown_arguments(Redactor(), request.arguments, (), request.data_flow)["careful"]
+    assert "recorded in shop.har on 2026-05-03" in said
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
