@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 OTHERS := .venv-others
+PROBED := .venv-probed
+DRAWN := moto luigi tensorboard titiler-application devpi-server
 FRAMEWORKS := .venv-frameworks
 INSPECT := .venv-inspect
 BIN := $(VENV)/bin
@@ -40,7 +42,7 @@ PEER_EXTRAS := peer-pydantic-ai,peer-smolagents
 CODEACT := .venv-codeact
 CODEACT_PACKAGES := 'langgraph-codeact>=0.1.3' 'langchain-openai>=0.3'
 
-.PHONY: docs frameworks peers help demo test test-research test-slow check lint image services docker-engine docker-image bench-tasks package-check release-check release-tools stranger store-kills batch-kills parked-kills clean
+.PHONY: docs frameworks peers help demo test test-research test-slow check lint image services probed-services docker-engine docker-image bench-tasks package-check release-check release-tools stranger store-kills batch-kills parked-kills clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[[:space:]]*/\1\t/' | awk -F'\t' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -66,6 +68,11 @@ test-slow: $(VENV)/.demo $(VENV)/.test services release-tools  ## the tests that
 services:  ## services and MCP servers of others, from the package index; the tests that need them skip without
 	-@[ -f $(OTHERS)/.done ] || { $(PYTHON) -m venv $(OTHERS) && \
 	  $(OTHERS)/bin/python -m pip install $(PIP_FLAGS) $(SERVICES) && touch $(OTHERS)/.done; }
+
+probed-services:  ## services that were drawn for docs/benchmarks/probing.md, each in an environment of its own; no test needs them
+	-@for one in $(DRAWN); do [ -f $(PROBED)/$$one/.done ] || { $(PYTHON) -m venv $(PROBED)/$$one && \
+	  $(PROBED)/$$one/bin/python -m pip install $(PIP_FLAGS) $$(case $$one in moto) echo 'moto[server]';; titiler-application) echo titiler.application uvicorn;; *) echo $$one;; esac) && \
+	  touch $(PROBED)/$$one/.done; }; done
 
 release-tools:  ## what archives and manifests are built and checked with; the tests that need it skip without
 	-@[ -f $(RELEASE)/.done ] || { $(PYTHON) -m venv $(RELEASE) && \
@@ -159,4 +166,4 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml research/pyproject.toml
 	@touch $@
 
 clean:  ## remove the environments and what was built
-	rm -rf $(VENV) $(OTHERS) $(FRAMEWORKS) $(INSPECT) $(CODEACT) $(RELEASE) build dist *.egg-info
+	rm -rf $(VENV) $(OTHERS) $(PROBED) $(FRAMEWORKS) $(INSPECT) $(CODEACT) $(RELEASE) build dist *.egg-info

@@ -30,6 +30,7 @@ from atc._records.records import (
     Feed,
     Invocation,
     PendingCall,
+    ProbedRead,
     Record,
     SketchFacts,
     Value,
@@ -257,6 +258,8 @@ class Result(Record, Generic[T]):
         sketch: the tools that were offered, and why; ``None`` if the run ended before, or an older version ran it.
         dry_run: what a dry run found (:class:`atc._records.records.DryRun`); ``None`` for any other run.
         pending: the calls with effects that wait for a yes (``approve="park"``).
+        probed: the reads that were made before the first program, to see what tools answer (``probe="reads"``); they
+            are no calls of a program, and neither ``calls`` nor ``usage`` has them.
     """
 
     run_id: str
@@ -281,6 +284,7 @@ class Result(Record, Generic[T]):
     sketch: SketchFacts | None = None
     dry_run: DryRun | None = None
     pending: tuple[PendingCall, ...] = ()
+    probed: tuple[ProbedRead, ...] = ()
 
     _plain: tuple[Any, Any] | None = PrivateAttr(None)
     """A typed value, and its JSON form."""

@@ -127,6 +127,11 @@ class Settings(BaseSettings):
         True,
         description="let programs ask for tools that were left out and for documents that were cut, and look at values",
     )
+    probe: Literal["off", "reads"] = Field(
+        "off",
+        description="`reads`: before the first program, offered tools whose response no document describes are called "
+        "to learn its shape, if they surely read and their arguments are known: 10 calls and 5 seconds at most",
+    )
     strategy: str = Field("chain", description="how tasks are solved: a strategy's name, MODULE:NAME or FILE.py:NAME")
     max_revisions: int = Field(3, ge=0, description="programs that run after the first (α of the paper)")
     check: bool = Field(True, description="check programs before they run")
@@ -285,6 +290,15 @@ class Settings(BaseSettings):
         if self.approval_url is not None and self.approval_secret is None:
             raise PydanticCustomError(
                 "approval_secret", "approval_url needs approval_secret, which signs (ATC_APPROVAL_SECRET)"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _learns_what_it_probes(self) -> Settings:
+        if self.probe != "off" and not self.learns:
+            raise PydanticCustomError(
+                "probe",
+                "probe=reads keeps what it finds, and here nothing is learnt: set learn=true, or leave one of them out",
             )
         return self
 

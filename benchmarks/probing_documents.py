@@ -1,6 +1,7 @@
 """Documents that probing writes for the tools of the ruler's environments, which are told by their names alone.
 
-``python -m benchmarks.probing_documents [--env toolflow,restbench,atlas] [--prober none|embedded|NAME] [--data DIR]``
+``python -m benchmarks.probing_documents [--env toolflow,restbench,atlas] [--prober none|embedded|NAME] [--audit]
+[--data DIR]``
 
 Each service of an environment is probed from nothing: the names of its tools and of their arguments, what stands in a
 path, and which tools only read are all that is told. What answers is what answers in the environment's tasks: the
@@ -8,7 +9,8 @@ simulated services of :mod:`~benchmarks.environments.restbench_service`, where a
 known, and Atlas over HTTP, which has two trips. Tools that change something are never called and stay bare.
 
 The documents are kept in ``benchmarks/results/documents``, in a folder whose name has a digest of what was told and of
-the code that probed; a probing that was stopped goes on there. The command prints what they recover of the true ones.
+the code that probed; a probing that was stopped goes on there. The command prints what they recover of the true ones;
+with ``--audit`` what is wrong with their demonstrations (:mod:`benchmarks.demonstration_audit`).
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from atc.schemas.protocol import Protocol
 from atc.tools.stubs import demonstration
 from atc.tools.tool import Tool, Toolset
 from benchmarks.common import AsJson, show
+from benchmarks.demonstration_audit import audit
 from benchmarks.environments.atlas import AtlasEnvironment
 from benchmarks.environments.base import Environment, Task
 from benchmarks.environments.documented import Documented, Kind, names_alone
@@ -55,6 +58,7 @@ TRIES = 3
 _SOURCES = (
     "atc/probing/*.py",
     "atc/schemas/infer/*.py",
+    "atc/wording/questions.py",
     "prompts/probe*.jinja",
     *(f"benchmarks/environments/{name}.py" for name in ("restbench*", "toolflow", "documented")),
 )
@@ -205,6 +209,16 @@ COLUMNS = (
     "calls",
     "model calls",
 )
+AUDITED = (
+    "service",
+    "documented",
+    "demonstrated",
+    "chained",
+    "question names a tool",
+    "tautology",
+    "backwards",
+    "writes an id",
+)
 
 
 def opened(name: str, data: Path | None) -> Environment:
@@ -223,6 +237,9 @@ def main(
     env: Annotated[str, typer.Option(help=f"Some of {', '.join(PROBED)}.")] = ",".join(PROBED),
     prober: Annotated[str, typer.Option(help="The model that probes; none: structure alone.")] = "none",
     data: Annotated[Path | None, typer.Option(envvar="ATC_DATA", help="Directory with restbench/.")] = None,
+    demonstrations: Annotated[
+        bool, typer.Option("--audit", help="What is wrong with the demonstrations, in place of what is recovered.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Probe the services of the ruler's environments, and hold the documents against the true ones."""
@@ -230,10 +247,16 @@ def main(
     for environment in [opened(name.strip(), data) for name in env.split(",")]:
         for service in services(environment):
             if service not in found:  # TMDB answers in two environments
-                found[service] = probed(environment, service, prober).figures()
+                made = probed(environment, service, prober)
+                found[service] = (
+                    {"service": service, **audit(made.report.protocols).figures()} if demonstrations else made.figures()
+                )
     lines = list(found.values())
     if as_json:
         print_json(lines)
+        return
+    if demonstrations:
+        show(f"Demonstrations by {prober}", AUDITED, [tuple(line.values()) for line in lines])
         return
     rows = [
         (

@@ -1,23 +1,23 @@
 """Services that nobody here wrote, from the package index, on this machine's loopback: probed by name and path alone.
 
-``python -m benchmarks.probing_services [--service httpbin,datasette,kinto] [--json]``
+``python -m benchmarks.probing_services [--service httpbin,datasette,kinto] [--serve NAME] [--json]``
 
-No model. `make services` installs them, in an environment of their own (``.venv-others``). httpbin has endpoints that
-demand a login and answers that are no JSON; datasette serves a small database; kinto needs names out of other answers.
+No model. ``make services`` installs three that were chosen, in an environment of their own (``.venv-others``): httpbin
+has endpoints that demand a login and answers that are no JSON; datasette serves a small database; kinto needs names out
+of other answers. ``make probed-services`` installs five that were drawn (:mod:`benchmarks.probing_services_drawn`).
+
+What could be reached at all is what somebody got JSON from by hand, in :data:`TRIES_BY_HAND` tries, knowing the same
+names: ``--serve NAME`` starts a service for that, and :data:`READERS` keeps what came of it.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import socket
+import json
 import sqlite3
-import subprocess
-import tempfile
+import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,32 +25,21 @@ import httpx
 import typer
 
 from atc.cli.console import guarded
+from atc.models.base import Model
 from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober
 from atc.probing.report import Report
 from atc.tools.tool import Toolset
 from benchmarks.common import AsJson, listed, print_json, show
+from benchmarks.probing_services_drawn import DRAWN
+from benchmarks.probing_truth import Fields, Score, arguments_of, compare, fields_of_schema
+from benchmarks.started_services import Counted, Other, counted, document, reads_of, running, truth_of
 
 SERVICES = Path(__file__).resolve().parent.parent / ".venv-others" / "bin"
-_START_S = 60.0
-
-
-@dataclass(frozen=True)
-class Other:
-    """A service of others.
-
-    Attributes:
-        reads: its paths, all that its document tells.
-        command: how it is started, given a folder of its own and a port.
-        prepare: fills it, given its address.
-        prefix: of all its paths.
-    """
-
-    name: str
-    reads: tuple[str, ...]
-    command: Callable[[Path, int], list[str]]
-    prepare: Callable[[str], None] = lambda _: None
-    prefix: str = ""
+READERS = Path(__file__).resolve().parent / "published" / "probing_reads.jsonl"
+"""What people reached by hand: ``{"service": …, "path": …, "reader": …, "reached": true, "tries": 2}`` a line."""
+TRIES_BY_HAND = 5
+_STATES = ("documented", "partial", "undocumented", "skipped")
 
 
 def _httpbin(folder: Path, port: int) -> list[str]:
@@ -105,7 +94,7 @@ def _fill_kinto(base: str) -> None:
             client.put(path, json=body).raise_for_status()
 
 
-OTHERS = {other.name: other for other in (
+_KNOWN = (
     Other(
         "httpbin",
         (
@@ -135,80 +124,154 @@ OTHERS = {other.name: other for other in (
         ),
         _kinto, _fill_kinto, "/v1",
     ),
-)}  # fmt: skip
+)  # fmt: skip
+OTHERS = {other.name: other for other in (*_KNOWN, *DRAWN)}
 
 
-def document(other: Other, base: str) -> dict[str, Any]:
-    """An OpenAPI document that has the names of paths and of what stands in them, and nothing else."""
-    paths: dict[str, Any] = {}
-    for path in other.reads:
-        names = re.findall(r"{(\w+)}", path)
-        parameters = [{"name": name, "in": "path", "required": True, "schema": {}} for name in names]
-        paths[path] = {"get": {"parameters": parameters, "responses": {"200": {"description": ""}}}}
-    info = {"title": other.name, "version": "1"}
-    return {"openapi": "3.0.3", "info": info, "servers": [{"url": base}], "paths": paths}
+@dataclass(frozen=True)
+class Probed:
+    """A service that was probed from nothing, without a model.
 
-
-@contextmanager
-def running(other: Other) -> Iterator[str]:
-    """Start a service on a free port of this machine, fill it, and yield its address.
-
-    Raises:
-        FileNotFoundError: it is not installed.
-        RuntimeError: it did not come up.
+    Attributes:
+        paths: of its reads, by the tools' names.
+        writes: requests that changed something, as the proxy saw them.
+        precision: of the fields and arguments that were found, held against the service's own document.
     """
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        command = other.command(Path(folder), port)
-        quiet = {**os.environ, "PYTHONWARNINGS": "ignore"}
-        process = subprocess.Popen(command, cwd=folder, env=quiet, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        base = f"http://127.0.0.1:{port}{other.prefix}"
-        try:
-            _await(process, base, other.name)
-            other.prepare(base)
-            yield base
-        finally:
-            process.terminate()
-            process.wait(10)
+
+    report: Report
+    paths: dict[str, str]
+    writes: int
+    seconds: float
+    arguments: Score = field(default_factory=Score)
+    returns: Score = field(default_factory=Score)
 
 
-def _await(process: subprocess.Popen[bytes], base: str, name: str) -> None:
-    deadline = time.monotonic() + _START_S
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            httpx.get(f"{base}/", trust_env=False)
-            return
-        except httpx.HTTPError:
-            time.sleep(0.1)
-    raise RuntimeError(f"{name} did not come up within {_START_S:g} s")
+def probed(other: Other, model: Model | None = None, tries: int = 0) -> Probed:
+    """Probe a service from nothing, without a model or with one that is asked so often."""
+    with running(other) as base, counted(base) as proxy:
+        listed_reads = reads_of(other, base)
+        truth = truth_of(other, base)
+        tools = Toolset.from_openapi(document(other.name, proxy.base, (*listed_reads, *other.changes)))
+        started = time.monotonic()
+        with Prober(tools, model, Budget(calls_a_minute=100_000), tries) as prober:
+            report = prober.probe()
+        seconds = time.monotonic() - started
+        return _held_against(truth, other, report, tools, listed_reads, proxy, seconds)
 
 
-def probed(other: Other) -> Report:
-    """Probe a service from nothing, without a model."""
+def _held_against(
+    truth: dict[str, Any],
+    other: Other,
+    report: Report,
+    tools: Toolset,
+    reads: tuple[str, ...],
+    proxy: Counted,
+    seconds: float,
+) -> Probed:
+    """The report, with its reads told from what changes something, and beside the service's own document."""
+    listed_paths = {path.partition("?")[0] for path in reads}
+    paths = {name: tool.protocol.source.operation.split(" ", 1)[-1] for name, tool in tools.items()}
+    paths = {name: path for name, path in paths.items() if path in listed_paths}
+    arguments = returns = Score()
+    for protocol in report.protocols if truth else ():
+        operation = truth["paths"].get(paths.get(protocol.name), {}).get("get")
+        if operation is None:
+            continue
+        declared = {p["name"]: p.get("schema", {}) for p in operation.get("parameters", ())}
+        true = {"properties": declared, "components": truth.get("components", {})}
+        arguments += compare(arguments_of(true), arguments_of(protocol.parameters)).score
+        content = operation["responses"]["200"]["content"]
+        schema = next(media.get("schema") for kind, media in content.items() if "json" in kind)
+        if schema:
+            whole = {**schema, "components": truth.get("components", {})}
+            returns += compare(*_where_told(fields_of_schema(whole), fields_of_schema(protocol.returns or {}))).score
+    return Probed(report, paths, len(proxy.writes(other)), seconds, arguments, returns)
+
+
+def _where_told(true: Fields, found: Fields) -> tuple[Fields, Fields]:
+    """The fields without those below an object of which the document says nothing more."""
+    inner = {path[:end] for path in true for end in range(len(path)) if path[end] in ".[{"}
+    free = tuple(path for path, known in true.items() if "object" in known.types and path not in inner)
+    below = tuple(path + step for path in free for step in ".[{")
+    return true, {path: known for path, known in found.items() if not path.startswith(below)}
+
+
+def reached_by_hand(lines: Iterable[str], service: str) -> set[str] | None:
+    """The paths that somebody reached by hand in :data:`TRIES_BY_HAND` tries; ``None`` if nobody read the service."""
+    read = [entry for entry in map(json.loads, lines) if entry["service"] == service]
+    if not read:
+        return None
+    return {entry["path"].partition("?")[0] for entry in read if entry["reached"] and entry["tries"] <= TRIES_BY_HAND}
+
+
+def _serve(name: str) -> None:
+    """Start a service, and say what somebody who tries it by hand may know."""
+    other = OTHERS[name]
     with running(other) as base:
-        tools = Toolset.from_openapi(document(other, base))
-        with Prober(tools, tries=0, budget=Budget(calls_a_minute=100_000)) as prober:
-            return prober.probe()
+        print(f"{name} answers at {base}. Its reads, and nothing else is known of it:")
+        for path in reads_of(other, base):
+            print(f"  {path}")
+        print(f"A line for each in {READERS.name}, after at most {TRIES_BY_HAND} tries with curl or the like:")
+        shown = {"service": name, "path": "/…", "reader": "your initials", "reached": True, "tries": 2}
+        print(f"  {json.dumps(shown, ensure_ascii=False)}", flush=True)
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            print("stopped", file=sys.stderr)
 
 
 @guarded
 def main(
     service: Annotated[str, typer.Option(help="Services, with commas between.")] = ",".join(OTHERS),
+    serve: Annotated[
+        str | None, typer.Option(help="Start this one, show its paths and stay, for somebody who tries it by hand.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Probe services of others by name and path alone."""
-    reports = {name: probed(OTHERS[name]) for name in listed(service, OTHERS, "service")}
-    if as_json:
-        print_json({name: report.to_json() for name, report in reports.items()})
+    if serve is not None:
+        _serve(listed(serve, OTHERS, "serve")[0])
         return
-    states = ("documented", "partial", "undocumented", "skipped")
-    rows = [(name, len(r.lines), *(r.count(s) for s in states), r.calls) for name, r in reports.items()]  # type: ignore[arg-type]
-    show("probed by name and path alone, without a model", ("service", "reads", *states, "calls"), rows)
-    for name, report in reports.items():
-        for line in report.lines:
-            if line.reason:
-                print(f"{name} {line.tool}: {line.state}: {line.reason[:150]}")
+    found = {name: probed(OTHERS[name]) for name in listed(service, OTHERS, "service")}
+    lines = READERS.read_text(encoding="utf-8").splitlines() if READERS.exists() else []
+    by_hand = {name: reached_by_hand(lines, name) for name in found}
+    if as_json:
+        print_json({name: _figures(one, by_hand[name]) for name, one in found.items()})
+        return
+    columns = ("service", "reads", "by hand", "of these", "documented", "empty", "not", "calls", "writes", "s")
+    show("probed by name and path alone, without a model", columns, [_row(n, p, by_hand[n]) for n, p in found.items()])
+    for name, one in found.items():
+        for line in one.report.lines:
+            if line.reason and line.tool in one.paths:
+                known = by_hand[name]
+                mark = "" if known is None else "reached by hand; " if one.paths[line.tool] in known else "nobody; "
+                print(f"{name} {one.paths[line.tool]}: {mark}{line.state}: {line.reason[:150]}")
+
+
+def _figures(one: Probed, by_hand: set[str] | None) -> dict[str, Any]:
+    lines = [line for line in one.report.lines if line.tool in one.paths]
+    documented = {one.paths[line.tool] for line in lines if line.state == "documented"}
+    return {
+        "reads": len(lines),
+        "by_hand": None if by_hand is None else len(by_hand),
+        "documented_of_these": None if by_hand is None else len(documented & by_hand),
+        **{state: sum(line.state == state for line in lines) for state in _STATES},
+        "calls": one.report.calls,
+        "writes": one.writes,
+        "seconds": round(one.seconds, 1),
+        "arguments": one.arguments.figures(),
+        "returns": one.returns.figures(),
+        "lines": [{**line.model_dump(), "path": one.paths[line.tool]} for line in lines],
+    }
+
+
+def _row(name: str, one: Probed, by_hand: set[str] | None) -> tuple[Any, ...]:
+    known = _figures(one, by_hand)
+    read = ("–" if known[key] is None else known[key] for key in ("by_hand", "documented_of_these"))
+    missed = known["undocumented"] + known["skipped"]
+    costs = (known["calls"], known["writes"], known["seconds"])
+    return (name, known["reads"], *read, known["documented"], known["partial"], missed, *costs)
 
 
 if __name__ == "__main__":

@@ -232,6 +232,11 @@ def others_can_write(status: os.stat_result) -> bool:
     return bool(status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not _is_of_one(status)))
 
 
+def others_can_read(status: os.stat_result) -> bool:
+    """Return whether somebody else than the owner can read there; a group of the owner alone is nobody else."""
+    return bool(status.st_mode & stat.S_IROTH or (status.st_mode & stat.S_IRGRP and not _is_of_one(status)))
+
+
 def _why(path: Path, status: os.stat_result) -> str:
     if status.st_uid not in (os.getuid(), 0):
         return f"another user owns {path}"

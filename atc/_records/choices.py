@@ -18,3 +18,7 @@ WITHOUT_VECTORS: frozenset[ScorerName] = frozenset({"words", "co-usage"})
 """Those that need no vector of the query."""
 PlannedRanking = Literal["similarity", "peak"]
 """How the rankings of planned queries become one (:data:`atc.catalogue.index.planner.FUSIONS`)."""
+
+SessionWord = Literal["keep", "memory", "none"]
+"""What is done with the login of a recording. ``keep``: it is used, and later commands use it without a question.
+``memory``: it is used now. ``none``: it is not used, and a yes that was kept is forgotten."""

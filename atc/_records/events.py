@@ -21,6 +21,7 @@ EventKind = Literal[
     "run_started",
     "indexing",
     "tools_chosen",
+    "tool_probed",
     "model_started",
     "model_waiting",
     "model_ended",
@@ -116,6 +117,16 @@ class ToolsChosen(TypedDict):
     respellings: NotRequired[dict[str, dict[str, str]]]
     found: NotRequired[list[str]]
     whole: NotRequired[list[str]]
+
+
+class ToolProbed(TypedDict):
+    """A read was made to see what its tool answers, for no program; as :class:`atc._records.records.ProbedRead`."""
+
+    tool: str
+    arguments: dict[str, Any]
+    status: int | str
+    learnt: bool
+    seconds: float
 
 
 class ModelStarted(TypedDict):
@@ -358,6 +369,7 @@ DATA: Mapping[EventKind, Any] = {
     "run_started": RunStarted,
     "indexing": Indexing,
     "tools_chosen": ToolsChosen,
+    "tool_probed": ToolProbed,
     "model_started": ModelStarted,
     "model_waiting": ModelWaiting,
     "model_ended": ModelEnded,
@@ -418,6 +430,8 @@ class Emit(Protocol):
 
     @overload
     def __call__(self, kind: Literal["indexing"], data: Indexing, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["tool_probed"], data: ToolProbed, /) -> None: ...
     @overload
     def __call__(self, kind: Literal["model_started"], data: ModelStarted, /) -> None: ...
     @overload

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import get_args
 
-from atc._records.records import DataFlow, How, Origin, OriginKind
+from atc._records.records import DataFlow, How, Origin, OriginKind, RecordedSession
 
 __all__ = ["TASK", "UNKNOWN", "CallOrigins", "How", "Origin", "OriginKind", "Origins", "data_flow", "is_within"]
 
@@ -27,6 +27,7 @@ def data_flow(
     untrusted: Sequence[str] = (),
     author_saw: Sequence[str] = (),
     strangers: Collection[str] = (),
+    session: RecordedSession | None = None,
 ) -> DataFlow | None:
     """Return the record of where a call's arguments came from, in one order; ``None`` where there is nothing to say.
 
@@ -34,8 +35,9 @@ def data_flow(
         origins: of the call's arguments.
         untrusted, author_saw: as :class:`DataFlow` has them.
         strangers: the tools whose text strangers write; the record keeps those that the origins name.
+        session: the recorded login that goes with the call.
     """
-    if not (origins or untrusted or author_saw):
+    if not (origins or untrusted or author_saw or session):
         return None
     first = [name for name in untrusted if name in origins]
     names = list(islice(dict.fromkeys([*first, *origins]), MAX_NAMES))
@@ -48,6 +50,7 @@ def data_flow(
         author_saw=tuple(author_saw[:MAX_NAMES]),
         strangers=tuple(sorted(named & {*strangers}))[:MAX_NAMES],
         left_out=sum(map(len, origins.values())) - sum(map(len, kept.values())),
+        session=session,
     )
 
 

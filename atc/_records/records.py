@@ -120,6 +120,11 @@ Value = Annotated[Any, BeforeValidator(value_from_json), PlainSerializer(pack, w
 Arguments = Annotated[dict[str, Any], BeforeValidator(value_from_json), PlainSerializer(pack, when_used="json")]
 
 
+def is_none(value: object) -> bool:
+    """Return whether a field says nothing: then it is not written, and a record of an older version has one digest."""
+    return value is None
+
+
 def is_empty(value: object) -> bool:
     """Return whether a field of text or a list says nothing, for the same purpose."""
     return not value
@@ -129,6 +134,22 @@ class Record(BaseModel):
     """Holds plain data: it is frozen, and takes no unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class ProbedRead(Record):
+    """Describes a read that no program asked for, made to see what its tool answers.
+
+    Attributes:
+        arguments: by parameter; credentials are masked.
+        status: ``ok``, ``timeout`` where its time was up, or how the call failed.
+        learnt: its answer showed something, and the shape of that stays; its values do not.
+    """
+
+    tool: str
+    arguments: dict[str, Any]
+    status: int | str
+    learnt: bool
+    seconds: float
 
 
 class Place(Record):
@@ -162,6 +183,30 @@ class Origin(Record):
     how: How = "value"
 
 
+class RecordedSession(Record):
+    """Names a login that was found in a recording of a browser, and that goes with a call. It holds no secret.
+
+    Attributes:
+        file: the name of the recording's file.
+        origin: the scheme, host and port that it was recorded for; it is sent nowhere else.
+        carriers: what carries it: ``cookie sid``, ``header authorization``.
+        recorded_at: when, as ISO 8601 writes it; empty where the recording does not say.
+        for_writes: the user has said by name that it may go with writes that nobody is asked about.
+    """
+
+    file: str
+    origin: str
+    carriers: tuple[str, ...] = ()
+    recorded_at: str = ""
+    for_writes: bool = False
+
+
+MissingReason = Literal["", "untaken", "declined", "ended", "expired", "refused", "changes", "open", "elsewhere"]
+"""Why a credential that a recording had is not used, or may be refused: nobody was asked about it; the user said no;
+the recording ends with a log-out; its time is over; the service refused it; it was another one again and again; others
+could read it on its way; it was recorded for another origin than the one that is called."""
+
+
 class DataFlow(Record):
     """Says where the arguments of a call with effects came from, and what of that is a reason to ask about it.
 
@@ -171,6 +216,7 @@ class DataFlow(Record):
         author_saw: the tools whose text, which strangers write, the program's author had seen before it wrote the call.
         strangers: the tools of all these origins whose text strangers write.
         left_out: how many origins are not named.
+        session: the recorded login that goes with the call; ``None`` without one.
     """
 
     origins: dict[str, tuple[Origin, ...]] = Field(default_factory=dict)
@@ -178,11 +224,17 @@ class DataFlow(Record):
     author_saw: tuple[str, ...] = ()
     strangers: tuple[str, ...] = ()
     left_out: int = 0
+    session: RecordedSession | None = Field(default=None, exclude_if=is_none)
 
     @property
     def is_of_strangers(self) -> bool:
         """Return whether text that strangers write may have had a say in the call, so that no yes to all covers it."""
         return bool(self.untrusted or self.author_saw)
+
+    @property
+    def is_of_session(self) -> bool:
+        """Return whether a recorded login goes with the call that is not named for writes: no yes to all covers it."""
+        return self.session is not None and not self.session.for_writes
 
 
 class Drift(Record):
@@ -435,11 +487,6 @@ class Raised(Record):
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What a dry run found, as data: the calls that a real run would make, what feeds them, and how far that is known.
-
-
-def is_none(value: object) -> bool:
-    """Return whether a field says nothing: then it is not written, and a record of an older version has one digest."""
-    return value is None
 
 
 FeedKind = Literal["response", "derived", "same", "planned", "input", "task", "program"]

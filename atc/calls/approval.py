@@ -3,8 +3,9 @@ decides, or they wait.
 
 One vocabulary for the agent, the settings and the command line: ``"ask"``, ``"never"``, ``"always"``, ``"park"`` or a
 function. A call that depends on what the check warned about is not made unasked, also under ``"always"``. Nor is a
-write made unasked that takes the place of another tool's, nor one that text of strangers may have chosen: who said yes
-to all did not know of it. ``"always"`` asks at a terminal, and without one the answer is no.
+write made unasked that takes the place of another tool's, nor one that text of strangers may have chosen, nor one that
+goes out with the login of a recording: who said yes to all did not know of it. ``"always"`` asks at a terminal, and
+without one the answer is no.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Protocol as Interface
 from atc import wording
 from atc._records.choices import ApproveChoice, WarningsChoice
 from atc._records.origins import CallOrigins, data_flow
-from atc._records.records import DataFlow, Feed, Invocation, SameCall
+from atc._records.records import DataFlow, Feed, Invocation, RecordedSession, SameCall
 from atc.calls import question
 from atc.calls.entry import CallKey
 from atc.errors import UsageError
@@ -60,6 +61,7 @@ class ApprovalRequest:
         strangers: the tools whose text strangers write, as far as the run knows: those of ``origins`` are marked.
         protocol_of: returns the protocol of a tool that ``origins`` names: rules see what its server calls it.
         within: the kept program that makes the call, by the program's own claim: no rule rests on it.
+        session: the recorded login that goes with the call: who said yes to all calls may not know whose it is.
         decided: what a person said of exactly this call while its run waited (:mod:`atc.calls.parked`); ``None`` where
             nobody did. ``decided_by``: who that was.
     """
@@ -86,11 +88,12 @@ class ApprovalRequest:
     decided: bool | Refusal | None = None
     decided_by: str = ""
     within: str = ""
+    session: RecordedSession | None = None
 
     @property
     def data_flow(self) -> DataFlow | None:
         """Return what a record keeps, and a person is shown, of where the arguments came from."""
-        return data_flow(self.origins, self.untrusted, self.author_saw, self.strangers)
+        return data_flow(self.origins, self.untrusted, self.author_saw, self.strangers, self.session)
 
     @property
     def is_repeat(self) -> bool:
@@ -102,12 +105,17 @@ class ApprovalRequest:
     def is_ordinary(self) -> bool:
         """Whether there is nothing to ask about but the call itself."""
         again = self.repeats or self.same_as is not None
-        return not (self.warnings or self.instead_of or again or self.of_strangers)
+        return not (self.warnings or self.instead_of or again or self.of_strangers or self.of_session)
 
     @property
     def of_strangers(self) -> bool:
         """Whether text that strangers write may have chosen where the call goes or what it takes, or wrote it."""
         return bool(self.untrusted or self.author_saw)
+
+    @property
+    def of_session(self) -> bool:
+        """Whether a recorded login goes with the call that the user has not named for writes."""
+        return self.session is not None and not self.session.for_writes
 
 
 @dataclass(frozen=True)
@@ -381,7 +389,7 @@ class Approval:
                 return "parked"
             case "ask":
                 return ask_at_terminal
-            case "always" if request.instead_of or request.is_repeat or request.of_strangers:
+            case "always" if request.instead_of or request.is_repeat or request.of_strangers or request.of_session:
                 return ask_at_terminal if question.has_terminal() else "denied"
             case "always" if not request.warnings or self.warnings == "allow":
                 return "allowed"

@@ -373,6 +373,10 @@ class Approving:
             raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
         if verdict == "denied" and request.of_strangers and approval.approve == "always":
             raise _not_approved(_not_asked(request))
+        if verdict == "denied" and request.session is not None and approval.approve == "always":
+            from atc.wording.origins import session_not_asked
+
+            raise _not_approved(session_not_asked(request.session))
         if verdict == "denied":
             raise _not_approved(_not_in_this_run(request))
         if verdict == "warned":
@@ -452,6 +456,7 @@ class Approving:
             strangers=attempt.strangers,
             protocol_of=self.protocol_of,
             within=attempt.request.within,
+            session=attempt.session,
         )
 
     def _emit_asked(self, attempt: Attempt, request: ApprovalRequest) -> None:

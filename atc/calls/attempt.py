@@ -11,7 +11,7 @@ from atc._host.redaction import Redactor
 from atc._records.events import CallStarted
 from atc._records.origins import CallOrigins, data_flow
 from atc._records.packing import as_text, pack
-from atc._records.records import ArgumentRepair, BodyError, DataFlow, Drift, Feed
+from atc._records.records import ArgumentRepair, BodyError, DataFlow, Drift, Feed, RecordedSession
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread, call_key
 from atc.calls.idempotency import SentKey
@@ -63,7 +63,8 @@ class Attempt:
         program: number of the program that makes it (:attr:`atc.calls.journal.Journal.attempt`).
         stage: number of the run's stage.
         arguments: as they are sent: the program's own, until a repair changes them.
-        granted: the tool. The stage ``granted`` sets it, with ``effect`` and ``source``.
+        granted: the tool. The stage ``granted`` sets it, with ``effect`` and ``source``, and ``session``, the recorded
+            login that goes with a call which is no read.
         key: what the journal knows the call by. The stage ``arguments`` sets it.
         warnings: what is unresolved about the program and the call.
         origins, untrusted, author_saw, strangers: as of :class:`atc.calls.approval.ApprovalRequest`, where they are
@@ -88,6 +89,7 @@ class Attempt:
     key: CallKey = field(init=False, repr=False)
     effect: Effect = Effect.UNKNOWN
     source: SourceKey | None = None
+    session: RecordedSession | None = None
     status: CallStatus = "ok"
     cause: Cause | None = None
     refused_by: RefusedBy | None = None
@@ -194,7 +196,7 @@ class Attempt:
         return CallReply(error=redactor.text(error.message), status=error.status)
 
     def _flow(self) -> DataFlow | None:
-        return data_flow(self.origins or {}, self.untrusted, self.author_saw, self.strangers)
+        return data_flow(self.origins or {}, self.untrusted, self.author_saw, self.strangers, self.session)
 
     @property
     def is_cut(self) -> bool:

@@ -412,6 +412,7 @@ class Broker:
             raise CallRefused(message, status="not_granted")
         attempt.granted = self._as_recorded(tool)
         attempt.effect, attempt.source = attempt.granted.protocol.effect, self.source_of(attempt.tool)
+        attempt.session = None if attempt.reads else attempt.granted.session
         refuse_too_many(attempt.arguments, self.policy.max_values)
 
     async def _arguments(self, attempt: Attempt) -> None:

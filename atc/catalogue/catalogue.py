@@ -105,6 +105,8 @@ class Catalogue:
         self._waiting: list[Future[None]] = []
         self._told: set[str] = set()
         self._observations = Observations()
+        self.probed: set[str] = set()
+        """Tools that a run has called in this process to see what they answer: that is done once."""
 
     def __repr__(self) -> str:
         return f"Catalogue({len(self.tools)} tools, {self._folder if self._learns else 'learns nothing'})"
@@ -169,7 +171,7 @@ class Catalogue:
         Returns:
             Done when it is learnt; ``None`` where it is not.
         """
-        if not self._learns or tool not in self._stable or is_documented(self._stable[tool].returns):
+        if not self.may_learn(tool):
             return None
         nothing = is_empty(value) or (self._stable[tool].effect is not Effect.WRITE and holds_nothing(value))
         if nothing or not self._observations.take(tool, value, new=new):
@@ -177,6 +179,10 @@ class Catalogue:
         with suppress(RuntimeError):  # the interpreter is ending
             return self._soon(self._learn_observed)
         return None
+
+    def may_learn(self, tool: str) -> bool:
+        """Return whether :meth:`observe` may learn from an answer of a tool."""
+        return self._learns and tool in self._stable and not is_documented(self._stable[tool].returns)
 
     def _learn_observed(self) -> None:
         try:

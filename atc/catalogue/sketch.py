@@ -102,7 +102,7 @@ class Sketch:
         """This sketch, with a notice for each credential that its tools ask for and that nobody has given, and for each
         address of theirs that may be meant for another place."""
         missing = self.tools.missing_credentials()
-        told = [wording.no_credential(each.scheme, each.variable, each.tools) for each in missing]
+        told = [wording.no_credential(each) for each in missing]
         told += [wording.other_address(each.named, each.found) for each in self.tools.other_addresses()]
         return replace(self, notices=(*self.notices, *told)) if told else self
 

@@ -266,7 +266,7 @@ def _tools(source: str) -> list[Check]:
     missing = opened.missing_credentials()
     count = f"{len(opened)} tool{'s' * (len(opened) != 1)}"
     found = [f"{count}; no credential for {each.scheme!r}, which {len(each.tools)} need" for each in missing]
-    fixes = [wording.no_credential(each.scheme, each.variable, each.tools) for each in missing]
+    fixes = [wording.no_credential(each) for each in missing]
     for each in opened.other_addresses():
         found.append(f"{count}; its document names another address than the one where it is")
         fixes.append(wording.other_address(each.named, each.found))

@@ -38,7 +38,7 @@ ProbeReads = Annotated[
     bool,
     typer.Option(
         "--probe-reads",
-        help="At the start, call each tool once that surely reads, needs no argument and has no known response.",
+        help="At the start, call each tool once that surely reads, if its response is not known and its arguments are.",
     ),
 ]
 

@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from inspect import Parameter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from pydantic_settings import EnvSettingsSource
@@ -20,7 +20,9 @@ from typer.models import OptionInfo
 
 from atc import wording
 from atc._host.trust import RETIRED, SECRET
+from atc._records.choices import SessionWord
 from atc.cli.console import clean, err
+from atc.cli.recorded import session_choice
 from atc.errors import AtcError, UsageError
 from atc.run.resources import with_fitting
 from atc.schemas.protocol import Protocol
@@ -51,7 +53,8 @@ OpenApi = Annotated[
         "--openapi",
         help="How OpenAPI documents are read and called: service_url=URL, auth.SCHEME=CREDENTIAL (better: "
         "ATC_AUTH_<SCHEME>), max_mb=100, effect=PATTERN:read, server.NAME=VALUE, allow_remote_refs, "
-        "allow_http_credentials. May be given several times.",
+        "allow_http_credentials. What is done with the login of a recording: session=keep (or memory, none), "
+        "allow_session_writes. May be given several times.",
     ),
 ]
 ServiceUrl = Annotated[str | None, typer.Option("--service-url", hidden=True, help="As --openapi service_url=URL.")]
@@ -420,6 +423,12 @@ def opened(
     tools = with_fitting(looked_at(sources, **given) if look else open_tools(sources, **given))
     for each in tools.left_out if told is None else [each for each in tools.left_out if each.name in told]:
         err.print(Text(clean(f"note: {wording.left_out(each.name, each.reason)}"), style="yellow"))
+    for found in tools.found:
+        if undeclared or found.is_listing:
+            how = wording.found_document(
+                found.url, found.named_by, found.others, found.elsewhere, listing=found.is_listing
+            )
+            err.print(Text(clean(f"note: {how}"), style="dim"))
     tools = tools.documented(documents) if documents else tools
     return _selected(tools, sources, only, given) if only else tools
 
@@ -464,6 +473,7 @@ def opened_live(source: Source, settings: Settings) -> LiveTools:
 def _of_openapi(only: Sequence[str] | None, undeclared: bool, openapi: Sequence[str] | None) -> dict[str, Any]:
     """Options of the OpenAPI importer. What ``only`` leaves out is not read; that it fits nothing is told later."""
     given: dict[str, Any] = ({"undeclared": True} if undeclared else {}) | openapi_of(openapi)
+    given.setdefault("session", session_choice())
     return given | ({"only": list(only), "strict": False} if only else {})
 
 
@@ -496,8 +506,10 @@ def openapi_of(pairs: Sequence[str] | None) -> dict[str, Any]:
     for pair in pairs or ():
         name, _, value = pair.partition("=")
         pattern, _, effect = value.rpartition(":")
-        if name in ("allow_remote_refs", "allow_http_credentials") and not value:
+        if name in ("allow_remote_refs", "allow_http_credentials", "allow_session_writes") and not value:
             made[name] = True
+        elif name == "session" and value in get_args(SessionWord):
+            made[name] = value
         elif name == "max_mb" and value.isascii() and value.isdigit() and 0 < int(value) <= 10_000:
             made["max_document_bytes"] = int(value) * 1_000_000
         elif name == "effect" and pattern:
@@ -513,8 +525,8 @@ def openapi_of(pairs: Sequence[str] | None) -> dict[str, Any]:
         else:
             raise UsageError(
                 f"--openapi does not take {pair!r}, but service_url=URL, auth.SCHEME=CREDENTIAL, max_mb=NUMBER (1 to "
-                "10000), effect=PATTERN:read (or write, unknown), server.NAME=VALUE, allow_remote_refs or "
-                "allow_http_credentials"
+                "10000), effect=PATTERN:read (or write, unknown), server.NAME=VALUE, session=keep (or memory, none), "
+                "allow_session_writes, allow_remote_refs or allow_http_credentials"
             )
     return made
 
@@ -527,5 +539,5 @@ def effect_text(protocol: Protocol) -> str:
 def notes_on(tools: Toolset) -> list[str]:
     """Say what the documents of tools ask for and is not set, and which of them name another address than their own."""
     missing = tools.missing_credentials()
-    notes = [wording.no_credential(each.scheme, each.variable, each.tools) for each in missing]
+    notes = [wording.no_credential(each) for each in missing]
     return notes + [wording.other_address(each.named, each.found) for each in tools.other_addresses()]

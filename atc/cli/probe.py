@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
 
 from atc._records.choices import ApproveChoice
 from atc.calls.approval import ApprovalRequest, Approve, Verdicts, ask_at_terminal, checked_approve
 from atc.cli import options
-from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json, print_table, short
+from atc.cli.console import ENVIRONMENT, NOT_SOLVED, SOLVED, Interrupted, err, guarded, out, print_json
+from atc.cli.probe_shown import View, check_summary, diff, print_report
 from atc.errors import UsageError
-from atc.probing import Budget, Drift, Prober, Progress, Report
+from atc.probing import Budget, Drift, Prober, Report
 from atc.settings import Settings
 
 PAGE = "report.html"
@@ -25,7 +23,6 @@ _BUDGETS = {
     "calls": "calls",
     "bytes": "response_bytes",
 }
-_STYLES = {"documented": "green", "partial": "yellow", "undocumented": "red", "skipped": "dim", "waiting": ""}
 
 
 @guarded
@@ -38,16 +35,21 @@ def probe(
     ] = None,
     check: Annotated[
         Path | None,
-        typer.Option(help="Check whether the tools that this folder documents have changed. Nothing is written."),
+        typer.Option(
+            help="Print what has changed of the tools that this folder documents, as a diff. Written is only its note "
+            "of the tools whose programs would fail."
+        ),
     ] = None,
     only: options.Only = None,
     openapi: options.OpenApi = None,
     service_url: options.ServiceUrl = None,
     auth: options.Auth = None,
     max_tries: Annotated[
-        int, typer.Option(min=0, help="Programs that the model writes for a tool in a round; 0: no model.")
+        int, typer.Option(min=0, help="Rounds in which a model is asked for values; 0: no model.")
     ] = 3,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds at most; 1 probes each tool alone.")] = 4,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Rounds at most before a model is asked; 1 probes each tool alone.")
+    ] = 4,
     budget: Annotated[
         list[str] | None,
         typer.Option(
@@ -69,13 +71,13 @@ def probe(
     """Call tools until they are documented: arguments, response fields, an example each. Only reads are called.
 
     Exit codes: 0 all that may be called are documented (with --check: nothing changed), 1 not, 2 wrong use, 3 something
-    is missing in the environment.
+    is missing in the environment (with --check: some tools could not be reached, and no other changed).
     """
     if check is not None and output is not None:
-        raise UsageError("--check writes nothing: leave -o out")
+        raise UsageError("--check writes no documents: leave -o out")
     pairs = options.openapi_pairs(openapi, service_url, auth)
     tools = options.opened([source], only=only, openapi=pairs, undeclared=True)
-    view = None if as_json else _View(out.is_terminal)
+    view = None if as_json else View(err)
     settings = Settings.load(**given)
     decides = "always" if sandbox_tenant else _approve(settings.approve, view)
     prober = Prober(
@@ -93,6 +95,12 @@ def probe(
     with prober:
         try:
             found = prober.check() if check is not None else prober.probe()
+        except KeyboardInterrupt:
+            if view is not None:
+                view.close()
+                if summary := view.summary():
+                    err.print(summary, markup=False)
+            raise Interrupted(_how_to_go_on(check, output)) from None
         finally:
             if view is not None:
                 view.close()
@@ -102,7 +110,15 @@ def probe(
         _finish_check(found, as_json=as_json)
 
 
-def _approve(choice: ApproveChoice | None, view: _View | None) -> Approve:
+def _how_to_go_on(check: Path | None, output: Path | None) -> str:
+    if check is not None:
+        return "a check starts anew"
+    if output is not None:
+        return f"what is known is in {output}: the same command goes on from there"
+    return "nothing was kept: with -o FOLDER the same command goes on from where it was stopped"
+
+
+def _approve(choice: ApproveChoice | None, view: View | None) -> Approve:
     """What was chosen; a question ends the drawing first."""
     approve = checked_approve(choice)
     if approve != "ask" or view is None:
@@ -125,46 +141,6 @@ def _budget(pairs: list[str] | None) -> Budget:
     return Budget(**given)
 
 
-class _View:
-    """What is known so far, a line a tool: redrawn on a terminal, one after another elsewhere."""
-
-    def __init__(self, terminal: bool) -> None:
-        self._lines: dict[str, Progress] = {}
-        self._live = Live(console=err, refresh_per_second=4, transient=True) if terminal else None
-        if self._live is not None:
-            self._live.start()
-
-    def __call__(self, progress: Progress) -> None:
-        self._lines[progress.record.name] = progress
-        if self._live is not None:
-            self._live.update(self._table(progress))
-        else:
-            record = progress.record
-            line = f"[round {progress.round}] {record.name}: {record.state} {clean(record.reason)[:160]}"
-            err.print(line.rstrip(), markup=False)
-
-    def close(self) -> None:
-        """End the drawing; twice is once."""
-        if self._live is not None:
-            self._live.stop()
-
-    def _table(self, last: Progress) -> Table:
-        table = Table(box=None, header_style="bold", caption=f"{last.calls:,} calls so far")
-        for heading in ("tool", "round", "tries", "state", "fields", "why"):
-            table.add_column(heading, no_wrap=True)
-        for name, progress in list(self._lines.items())[-(max(err.height, 12) - 6) :]:
-            record = progress.record
-            table.add_row(
-                name,
-                str(progress.round),
-                str(record.tries),
-                Text(record.state, _STYLES[record.state]),
-                str(record.shape.count),
-                Text(clean(record.reason)[:60]),
-            )
-        return table
-
-
 def _finish(report: Report, output: Path | None, *, as_json: bool) -> None:
     if output is not None:
         from atc.serve.pages.probing.page import write_page  # its template engine is loaded for a page alone
@@ -173,48 +149,21 @@ def _finish(report: Report, output: Path | None, *, as_json: bool) -> None:
     if as_json:
         print_json(report.to_json())
     else:
-        _print(report, output)
-    raise typer.Exit(SOLVED if report.complete else NOT_SOLVED)
-
-
-def _print(report: Report, output: Path | None) -> None:
-    table = Table(box=None, header_style="bold")
-    for heading in ("tool", "state", "round", "calls", "arguments", "fields", "needs", "why"):
-        table.add_column(heading)
-    for line in report.lines:
-        table.add_row(
-            line.tool,
-            Text(line.state, _STYLES[line.state]),
-            str(line.round or ""),
-            str(line.calls or ""),
-            str(line.arguments),
-            str(line.fields or ""),
-            ", ".join(line.helpers),
-            Text(short(line.reason, 200)),
+        print_report(report)
+        kept = (
+            f"documents and {PAGE} are in {output}" if output else "nothing was written: -o FOLDER keeps the documents"
         )
-    print_table(table)
-    out.print(
-        f"{report.count('documented')} documented, {report.count('partial')} partly, "
-        f"{report.count('undocumented', 'waiting')} undocumented, "
-        f"{report.count('skipped')} not called; {report.calls:,} calls, "
-        f"{report.model_calls:,} model calls ({report.prompt_tokens:,}+{report.completion_tokens:,} tokens)",
-        markup=False,
-    )
-    if output is not None:
-        out.print(f"documents and {PAGE} are in {output}", markup=False)
-    else:
-        out.print("nothing was written: -o FOLDER keeps the documents", markup=False)
+        out.print(kept, markup=False)
+    raise typer.Exit(SOLVED if report.complete else NOT_SOLVED)
 
 
 def _finish_check(found: list[Drift], *, as_json: bool) -> None:
     if as_json:
         print_json([drift.model_dump(mode="json") for drift in found])
     else:
-        for drift in found:
-            if drift.problem:
-                out.print(f"{drift.tool}: {clean(drift.problem)}", markup=False)
-            for change in drift.changes:
-                out.print(f"{drift.tool}: {clean(str(change))}", markup=False)
-        moved = sum(drift.moved for drift in found)
-        out.print(f"{moved} of {len(found)} tools moved" if moved else f"all {len(found)} tools are as documented")
-    raise typer.Exit(NOT_SOLVED if any(drift.moved for drift in found) else SOLVED)
+        for line in diff(found):
+            out.print(line, markup=False)
+        err.print(check_summary(found), markup=False)
+    if any(drift.moved for drift in found):
+        raise typer.Exit(NOT_SOLVED)
+    raise typer.Exit(ENVIRONMENT if any(drift.problem == "unreached" for drift in found) else SOLVED)

@@ -52,7 +52,7 @@ Images = Annotated[
 
 
 @guarded
-@options.takes("model", "strategy", "sandbox", "approve", "read_only", "ask_user", "answer", "instructions")
+@options.takes("model", "strategy", "sandbox", "approve", "read_only", "probe", "ask_user", "answer", "instructions")
 def run(
     task: Annotated[str, typer.Argument(help="What you want, in plain words; `-` reads it from standard input.")],
     source: options.Source,
@@ -155,8 +155,9 @@ def report(result: Result, *, viewed: bool) -> None:
         unasked = [call for call in result.calls if call.refused_by == "nobody"]
         if unasked and all(call.refused_by in (None, "nobody") for call in result.calls):
             first = unasked[0]
-            theirs = first.data_flow is not None and first.data_flow.is_of_strangers
-            waits = outcomes.waits(result.run_id, first.tool, first.arguments, of_strangers=theirs)
+            flow = first.data_flow
+            alone = flow is not None and (flow.is_of_strangers or flow.is_of_session)
+            waits = outcomes.waits(result.run_id, first.tool, first.arguments, alone=alone)
             err.print(clean(waits), markup=False)
     denied = sum(call.error_status == "denied" and call.refused_by != "user" for call in result.calls)
     if denied and result.status != "denied":  # else the fault says it
@@ -180,7 +181,7 @@ _MAX_LINE = 100_000
 
 
 @guarded
-@options.takes("model", "strategy", "sandbox", "approve", "read_only", "ask_user", "answer", "instructions")
+@options.takes("model", "strategy", "sandbox", "approve", "read_only", "probe", "ask_user", "answer", "instructions")
 def chat(
     source: options.Source,
     given: options.Given,

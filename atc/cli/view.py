@@ -152,6 +152,12 @@ class RunView:
         for notice in sketch.notices:
             self.line(f"  note: {notice}", "yellow")
 
+    def _on_tool_probed(self, data: dict[str, Any]) -> None:
+        arguments = ", ".join(f"{name}={as_text(value)[:40]}" for name, value in data["arguments"].items())
+        learnt = "the shape of its answer is known now" if data["learnt"] else "its answer showed nothing"
+        came = learnt if data["status"] == "ok" else f"nothing is learnt ({data['status']})"
+        self.line(f"probed {data['tool']}({arguments}): {came}", "dim")
+
     def _on_indexing(self, data: dict[str, Any]) -> None:
         of = f" of {data['total']:,}" if data["total"] else ""
         what = f"making the index of the tools, {data['stage']}: {data['done']:,}{of}"

@@ -24,8 +24,8 @@ MAX_STATEMENTS = 20
 """Different claims about one argument that are kept."""
 MAX_EXAMPLES, MAX_EXAMPLE_LENGTH = 3, 80
 """Accepted values that are shown, and characters of one as JSON."""
-NONSENSE = "zzqx-none"
-"""A value that no service accepts, sent to read its refusal. It is never shown as an example."""
+NONSENSE, NOBODYS = "zzqx-none", -987_654_321
+"""A text and a number that no service accepts, sent to read its refusal. They are never shown as an example."""
 VERSION = 1
 _UNINFORMATIVE = frozenset((401, 402, 403, 405, 406, 408, 409, 410, 425, 429))
 """Statuses that say nothing of the arguments, nor do those of 500 and more."""

@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -90,6 +90,10 @@ class Meter:
     """Counts calls, and refuses more when the budget is spent. One for all tools of a probing."""
 
     budget: Budget
+    counted: Callable[[str], None] | None = None
+    """Called with a tool's name when one of its calls has been counted."""
+    total: int = 0
+    """Calls of all tools together."""
     calls: dict[str, int] = field(default_factory=dict)
     bytes: int = 0
     doors: dict[str, Door] = field(default_factory=dict)
@@ -103,14 +107,13 @@ class Meter:
     _recent: deque[float] = field(default_factory=deque)
 
     @property
-    def total(self) -> int:
-        """Calls of all tools together."""
-        return sum(self.calls.values())
+    def left_of_all(self) -> int:
+        """Calls that all tools together may still be sent."""
+        return max(0, self.budget.calls - self.total)
 
     def left(self, tool: str) -> int:
         """Calls that one tool may still be sent."""
-        budget = self.budget
-        return max(0, min(budget.calls_a_tool - self.calls.get(tool, 0), budget.calls - self.total))
+        return max(0, min(self.budget.calls_a_tool - self.calls.get(tool, 0), self.left_of_all))
 
     async def admit(self, tool: str) -> None:
         """Let one call through, when its turn has come.
@@ -127,6 +130,9 @@ class Meter:
         if self.calls.get(tool, 0) >= self.budget.calls_a_tool:
             raise CallRefused(f"probing has made its {self.budget.calls_a_tool} calls of {tool}", status="budget")
         self.calls[tool] = self.calls.get(tool, 0) + 1
+        self.total += 1
+        if self.counted is not None:
+            self.counted(tool)
         await self._patience(self._door(tool).place)
         await self._await_rate()
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
 from atc.calls.json_values import canonical
 from atc.catalogue.graph.resources import OWN, REFERS, UNTOLD, Field, Fields, Wanted, fit, wanted
-from atc.schemas.identifiers import VERBS, affinity, owner_of, words_of
+from atc.probing.links import Links
+from atc.schemas.identifiers import GENERIC, VERBS, affinity, is_identifier, is_plural, owner_of, split, words_of
 from atc.schemas.infer.text import MASKED
 from atc.schemas.protocol import Protocol, parameters_of
 
@@ -29,6 +30,8 @@ MAX_DEPTH = 8
 MAX_ITEMS = 5
 """Items of a list that are looked at."""
 MAX_TEXT = 200
+MAX_KEYS = 200
+"""Keys of an object that are looked at."""
 REFERENCE, UNLIKELY = 0.8, 0.5
 """How likely a value serves at most that only refers to a thing, and one of another thing."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -56,7 +59,9 @@ class Seen:
 
     @property
     def field(self) -> str:
-        """The name that it goes by."""
+        """The name that it goes by; of an item of a plain list, and of a key that is data, that of what is listed."""
+        if self.found is not None:
+            return self.found.name
         return next((step for step in reversed(self.path) if isinstance(step, str)), "")
 
     @cached_property
@@ -70,17 +75,21 @@ class ValuePool:
 
     def __init__(self) -> None:
         self._by_field: dict[str, list[Seen]] = {}
+        self._by_value: dict[str, list[Seen]] = {}
+        self._by_place: dict[tuple[str, tuple[str, ...]], list[Seen]] = {}
         self._count = 0
         self._of_tool: dict[str, int] = {}
+        self._links = Links()
 
     def add(self, tool: str, arguments: dict[str, Any], response: Any) -> None:
         """Keep the texts and numbers of a response."""
         call = tuple(sorted(arguments.items(), key=lambda item: item[0]))
-        leaves = [*_leaves(response, ())]
-        fields = Fields(tool, "", [*dict.fromkeys(_named(path) for path, _ in leaves if _named(path))], {})
+        leaves = [*_leaves(response, (), ())]
+        fields = Fields(tool, "", [*dict.fromkeys(named for _, named, _ in leaves if _has_name(named))], {})
         field_at = lru_cache(maxsize=None)(fields.at)
-        for path, value in leaves:
-            seen = Seen(value, tool, call, path, field_at(_named(path)))
+        for path, named, value in leaves:
+            self._links.add(tool, value)
+            seen = Seen(value, tool, call, path, field_at(named if _has_name(named) else ()))
             if self._of_tool.get(tool, 0) >= MAX_OF_A_TOOL or self._count >= MAX_VALUES:
                 return
             if seen.field and value != MASKED:
@@ -88,6 +97,8 @@ class ValuePool:
                 same = [s for s in kept if s.tool == tool and s.arguments == call]
                 if len(same) < MAX_OF_A_FIELD and all(s.value != value for s in same):
                     kept.append(seen)
+                    self._by_value.setdefault(str(value), []).append(seen)
+                    self._by_place.setdefault((tool, named), []).append(seen)
                     self._count += 1
                     self._of_tool[tool] = self._of_tool.get(tool, 0) + 1
 
@@ -106,8 +117,21 @@ class ValuePool:
                 score = _sureness(what, tool, name, seen)
                 if score > 0 and _type_fits(seen.value, schema or {}):
                     found.append((score - (0.5 if seen.tool == tool else 0.0), seen))
-        found.sort(key=lambda pair: (-pair[0], len(pair[1].path), pair[1].tool, str(pair[1].path), str(pair[1].value)))
+        found.sort(key=lambda pair: (-pair[0], *_distance(tool, pair[1]), str(pair[1].path), str(pair[1].value)))
         return [(score, seen) for score, seen in found if score > 0]
+
+    def linked(self, parameter: str, path: str) -> list[Seen]:
+        """What addresses in answers have in the place of an argument of a path, each value once."""
+        found = dict(self._links.values(path, parameter))
+        return [Seen(value, tool, (), ()) for value, tool in found.items()][:MAX_OF_A_FIELD]
+
+    def find(self, value: Scalar) -> Seen | None:
+        """Where a value was seen; of several places, one that identifies a thing."""
+        return max(self._by_value.get(str(value), ()), key=lambda seen: is_identifier(seen.field), default=None)
+
+    def at(self, tool: str, path: tuple[str, ...]) -> list[Seen]:
+        """Values at one place of the responses of a tool; ``[]`` in the path stands for an item."""
+        return list(self._by_place.get((tool, path), ()))
 
     def words(self, tool: str) -> list[Seen]:
         """Names and titles that were seen, for somebody who searches: those of the tool's own matter first."""
@@ -116,33 +140,86 @@ class ValuePool:
         return sorted(kept, key=lambda seen: (not about & seen.owner, len(seen.path), str(seen.path)))
 
 
+def _distance(tool: str, seen: Seen) -> tuple[int, int, str]:
+    """How far a value is from a tool: what lies deep in a response is of something else.
+
+    What only its tool names is near where the names of both tools are, and a tag of ``{run: [tag]}`` lies last.
+    """
+    if seen.found is None or not seen.found.alone:
+        return 0, len(seen.path), seen.tool
+    return -len({*words_of(tool)} & {*words_of(seen.tool)}), -len(seen.path), seen.tool
+
+
 def _sureness(what: Wanted, tool: str, name: str, seen: Seen) -> float:
     """How likely a value serves, from 0 to 1: a thing's own id, then what nobody owns, then what refers to a thing."""
     how = fit(what, seen.found) if seen.found is not None else None
     if how is None:
-        return min(affinity(what.name, tool, name, seen.owner), UNLIKELY)
+        return LIKELY if _names_it(what, name) else min(affinity(what.name, tool, name, seen.owner), UNLIKELY)
     return {OWN: 1.0, UNTOLD: how.score, REFERS: min(how.score, REFERENCE)}[how.relation]
 
 
-def _named(path: Path) -> tuple[str, ...]:
-    """A path as the fields of a schema are named."""
-    named = tuple(step if isinstance(step, str) else "[]" for step in path)
-    return named if any(step != "[]" for step in named) else ()
+def _names_it(what: Wanted, name: str) -> bool:
+    """Whether a field is what a thing is called, and the argument the thing itself: ``username`` for ``user``."""
+    thing = "".join(what.words)
+    return len(what.words) == 1 and name != thing and name.startswith(thing) and {*split(name[len(thing) :])} <= GENERIC
 
 
-def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Scalar]]:
+def _has_name(named: tuple[str, ...]) -> bool:
+    return any(step != "[]" for step in named)
+
+
+def _leaves(value: Any, path: Path, named: tuple[str, ...]) -> Iterator[tuple[Path, tuple[str, ...], Scalar]]:
+    """The values of a response, keys that are data among them, with their paths, and as a schema names these."""
     if len(path) > MAX_DEPTH:
         return
     if isinstance(value, dict):
-        for key, item in list(value.items())[:200]:
-            yield from _leaves(item, (*path, key))
+        items = list(value.items())[:MAX_KEYS]
+        if keys_are_data(value, named[-1] if named else ""):
+            yield from (((*path, key), (*named, "[]"), key) for key, _ in items if 0 < len(key) <= MAX_TEXT)
+            for key, item in items:
+                yield from _leaves(item, (*path, key), (*named, "[]"))
+            return
+        for key, item in items:
+            yield from _leaves(item, (*path, key), (*named, key))
     elif isinstance(value, list):
         for index, item in enumerate(value[:MAX_ITEMS]):
-            yield from _leaves(item, (*path, index))
+            yield from _leaves(item, (*path, index), (*named, "[]"))
     elif (isinstance(value, str) and 0 < len(value) <= MAX_TEXT) or (
         isinstance(value, int | float) and not isinstance(value, bool)
     ):
-        yield path, value
+        yield path, named, value
+
+
+def keys_are_data(value: Mapping[str, Any], name: str) -> bool:
+    """Whether the keys of an object look like those of things: then they may serve as arguments.
+
+    A guess that costs a call at most: nothing is documented by it.
+
+    Args:
+        value: an object of a response.
+        name: its own name; empty at the top, and ``[]`` within a list or another such object.
+    """
+    items = list(value.items())[:MAX_KEYS]
+    if not items or not all(isinstance(item, dict | list) for _, item in items):
+        return False
+    records = [item for _, item in items if isinstance(item, dict)]
+    if all(isinstance(item, dict) and _holds(item, key) for key, item in items):
+        return True  # each repeats its key: `{"1.2": {"version": "1.2"}}`
+    if name not in ("", "[]"):
+        return is_plural(name) and len(records) in (0, len(items))  # `"indexes": {"town": {…}}`
+    if name == "[]" and len(records) == len(items):
+        return True  # within another such object
+    kinds = {frozenset(item) if isinstance(item, dict) else type(item) for _, item in items}
+    return len(items) > 1 and len(kinds) == 1  # records of the same fields, or lists alone
+
+
+def holds_keys(value: Any) -> bool:
+    """Whether a response that holds no value says something by its keys: ``{"north": {"loss": {"unit": ""}}}``."""
+    return isinstance(value, dict) and keys_are_data(value, "") and any(value.values())
+
+
+def _holds(item: Mapping[str, Any], key: str) -> bool:
+    return any(isinstance(value, str) and value == key for value in item.values())
 
 
 def _type_fits(value: Scalar, schema: dict[str, Any]) -> bool:
@@ -262,6 +339,24 @@ def combinations(options: Mapping[str, list[Candidate]]) -> Iterator[Bindings]:
     yield from ordered[:MAX_COMBINATIONS]
 
 
+def in_turn(ways: Iterable[Iterator[Bindings]]) -> Iterator[Bindings]:
+    """The first of each, then the second of each, and so on."""
+    left = list(ways)
+    while left:
+        for each in tuple(left):
+            if (bindings := next(each, None)) is None:
+                left.remove(each)
+            else:
+                yield bindings
+
+
+def together(options: Mapping[str, list[Candidate]]) -> Iterator[Bindings]:
+    """Ways in which the values of all arguments belong together: the first of each, then the second, and so on."""
+    if options and all(options.values()):
+        for depth in range(max(map(len, options.values()))):
+            yield {name: found[min(depth, len(found) - 1)] for name, found in options.items()}
+
+
 def _twice(bindings: Bindings) -> int:
     return len(bindings) - len({canonical(candidate.value) for candidate in bindings.values()})
 
@@ -288,6 +383,13 @@ def _distinct(names: list[str], options: Mapping[str, list[Candidate]]) -> Bindi
         taken = {canonical(candidate.value) for candidate in chosen.values()}
         chosen[name] = next((c for c in options[name] if canonical(c.value) not in taken), options[name][0])
     return chosen
+
+
+def is_guess(parameter: str, schema: Mapping[str, Any], value: Any) -> bool:
+    """Whether a value was only tried because nothing was known of its argument: it means nothing to anybody."""
+    guessed = any(value is each or (value == each and type(value) is type(each)) for each in _ANYTHING)
+    numbered = value == 1 and words_of(parameter)[-1:] == ("number",)
+    return guessed and not numbered and not _types(schema) and not any(_by_name(parameter, schema))
 
 
 def least_sure(bindings: Bindings) -> float:
@@ -339,37 +441,6 @@ def _kind(value: Any) -> set[str]:
     return {"number"} if isinstance(value, float) else {"string"}
 
 
-@dataclass(frozen=True)
-class Written:
-    """A program and the tools that it calls beside the one that is probed."""
-
-    source: str
-    helpers: tuple[str, ...]
-
-
-def program_for(protocol: Protocol, bindings: Bindings, protocols: Mapping[str, Protocol], *, fetch: bool) -> Written:
-    """A program that calls one tool and leaves its response in ``answer``.
-
-    Args:
-        protocol: the tool's.
-        bindings: a value for each argument that is given, by the tool's own name of it.
-        protocols: of all tools, to write helpers' calls.
-        fetch: get values from the tools that they were seen at, not as literals.
-    """
-    lines: list[str] = []
-    variables: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
-    arguments: dict[str, str] = {}
-    for name, candidate in bindings.items():
-        seen = candidate.seen
-        written = None
-        if fetch and seen is not None and seen.tool in protocols and seen.tool != protocol.name:
-            written = _fetched(seen, protocols, variables, lines)
-        arguments[name] = written or repr(candidate.value)
-    call = call_of(protocol, arguments)
-    helpers = tuple(dict.fromkeys(tool for tool, _ in variables))
-    return Written("\n".join([*lines, f"answer = {call}"]) + "\n", helpers)
-
-
 def call_of(protocol: Protocol, written: Mapping[str, str]) -> str:
     """A call as a program writes it; ``written`` has the expression of each argument."""
     names = {parameter.original: parameter.name for parameter in parameters_of(protocol)}
@@ -380,27 +451,6 @@ def call_of(protocol: Protocol, written: Mapping[str, str]) -> str:
     if odd:
         parts.append("**{" + ", ".join(f"{name!r}: {text}" for name, text in odd.items()) + "}")
     return f"{protocol.name}({', '.join(parts)})"
-
-
-def _fetched(
-    seen: Seen,
-    protocols: Mapping[str, Protocol],
-    variables: dict[tuple[str, tuple[tuple[str, str], ...]], str],
-    lines: list[str],
-) -> str:
-    arguments = tuple((name, repr(value)) for name, value in seen.arguments)
-    key = (seen.tool, arguments)
-    if key not in variables:
-        taken = {*variables.values(), *protocols}  # a variable must hide no tool
-        variables[key] = next(name for name in _names(seen.tool) if name not in taken)
-        lines.append(f"{variables[key]} = {call_of(protocols[seen.tool], dict(arguments))}")
-    return variables[key] + "".join(f"[{step!r}]" for step in seen.path)
-
-
-def _names(tool: str) -> Iterator[str]:
-    base = f"from_{tool}"
-    yield base
-    yield from (f"{base}_{number}" for number in range(2, 100))
 
 
 def literal_call(protocol: Protocol, arguments: Mapping[str, Any]) -> str:

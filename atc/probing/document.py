@@ -8,17 +8,19 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from atc._host.files import write_whole
 from atc.errors import UsageError
 from atc.probing.error_messages import read_error_message
-from atc.probing.record import Instance, Record, Refusal
-from atc.schemas.infer.text import MASKED, masked_text, may_be_name
+from atc.probing.record import Record, Refusal
+from atc.result import Effect
+from atc.schemas.infer.text import may_be_name
+from atc.schemas.observed import says_nothing
 from atc.schemas.protocol import Example, Protocol, Provenance, Status
-from atc.schemas.types import OBSERVED
+from atc.schemas.types import EVIDENCE, OBSERVED
 from atc.tools.documents import DRIFTED, drifted_tools, dump_protocols
 from atc.tools.tool import Toolset
 
@@ -41,7 +43,7 @@ def merged_arguments(protocol: Protocol, record: Record) -> dict[str, Any]:
         known = properties_declared.get(name) if isinstance(properties_declared.get(name), dict) else {}
         typed = bool(known.get("type") or "$ref" in known or "enum" in known or "anyOf" in known)
         properties[name] = {**observed.get(name, {}), **known} if typed else {**known, **observed.get(name, {})}
-        if typed:
+        if typed or ("type" in properties[name] and properties[name].get(OBSERVED) is not True):
             properties[name].pop(OBSERVED, None)
     demanded = {refused for refusal in record.refusals for refused in missing_in(refusal)}
     learnt_required = [name for name in learnt.get("required", ()) if not properties_declared or name in demanded]
@@ -58,11 +60,14 @@ def enforced(arguments: dict[str, Any]) -> dict[str, Any]:
     properties = {}
     for name, schema in arguments["properties"].items():
         kept = schema
-        if isinstance(schema, dict) and schema.get(OBSERVED):
+        if isinstance(schema, dict) and schema.get(OBSERVED) is True:
             kept = {**{key: value for key, value in schema.items() if key != "type"}, OBSERVED: schema.get("type")}
         properties[name] = kept
     return {**arguments, "properties": properties}
 
+
+FROM_RECORDING = "from the recording"
+"""Why a tool is documented that was not called."""
 
 EXAMPLES = 2
 _LABEL = re.compile(r"[A-Z]+ /\S*")
@@ -81,14 +86,12 @@ def protocol_of(declared: Protocol, record: Record) -> Protocol:
         record: of its probing.
     """
     returns = record.shape.schema() if record.shape.count else None
-    examples = tuple(_example(instance) for instance in record.instances[:EXAMPLES])
-    if any(example.program for example in declared.examples):
-        examples = ()
+    examples = () if any(example.program for example in declared.examples) else _examples(record)
     return declared.model_copy(
         update={
             "description": declared.description if described(declared) else record.description or declared.description,
             "parameters": enforced(merged_arguments(declared, record)),
-            "returns": returns if returns is not None and _vague(declared.returns) else declared.returns,
+            "returns": returns if returns is not None and says_nothing(declared.returns) else declared.returns,
             "statuses": _statuses(declared, record),
             "examples": declared.examples + examples,
             "provenance": Provenance.INFERRED,
@@ -101,12 +104,24 @@ def described(declared: Protocol) -> bool:
     return bool(declared.description) and not _LABEL.fullmatch(declared.description)
 
 
-def _vague(schema: dict[str, Any] | None) -> bool:
-    """Whether a declared response is empty of detail: none, ``{}``, or an object of which no field is known."""
-    if not schema:
-        return True
-    known = {key for key in schema if key not in ("description", "title", "$schema")}
-    return not known or (known <= {"type", "additionalProperties"} and schema.get("type") in ("object", "array", None))
+def is_recorded(declared: Protocol) -> bool:
+    """Whether a tool came with what was seen of its answers, as one out of a recording does: it need not be called.
+
+    A read of which only empty answers were seen is none of these: a call may show more.
+    """
+    returns = declared.returns
+    if declared.provenance is not Provenance.INFERRED or returns is None:
+        return False
+    if returns == {"type": "null"}:
+        return declared.effect is not Effect.READ
+    return EVIDENCE in returns and (declared.effect is not Effect.READ or not says_nothing(returns))
+
+
+def take_recorded(tools: Toolset, records: Mapping[str, Record]) -> None:
+    """Take the tools that a recording documents for documented, without a call."""
+    for name, tool in tools.items():
+        if records[name].state != "documented" and is_recorded(tool.protocol):
+            records[name].state, records[name].reason = "documented", FROM_RECORDING
 
 
 def _statuses(declared: Protocol, record: Record) -> tuple[Status, ...]:
@@ -122,13 +137,18 @@ def _statuses(declared: Protocol, record: Record) -> tuple[Status, ...]:
     )
 
 
-def _example(instance: Instance) -> Example:
-    secret = MASKED in repr(instance.arguments) or masked_text(instance.program) != instance.program
-    return Example(
-        arguments=instance.arguments,
-        response=shortened(instance.response),
-        description=instance.question,
-        program="" if secret else instance.program,  # what is masked in the arguments may stand in it
+def _examples(record: Record) -> tuple[Example, ...]:
+    """The first calls that worked, the one that is demonstrated before all others."""
+    shown = record.demonstration
+    ordered = sorted(record.instances, key=lambda each: shown is None or each.arguments != shown.arguments)
+    return tuple(
+        Example(
+            arguments=instance.arguments,
+            response=shortened(instance.response),
+            description=shown.question if shown and instance.arguments == shown.arguments else "",
+            program=shown.program if shown and instance.arguments == shown.arguments else "",
+        )
+        for instance in ordered[:EXAMPLES]
     )
 
 
@@ -200,6 +220,13 @@ class Store:
             dump_protocols([protocol_of(declared, record)], self._folder)
             if record.name in (drifted := drifted_tools(self._folder)):
                 self.note_drifted(drifted - {record.name})
+
+    def keep(self, tools: Toolset, records: Mapping[str, Record]) -> None:
+        """Keep all records, and write the documents of the tools that are documented."""
+        for record in records.values():
+            self.save(record)
+            if record.state == "documented":
+                self.document(tools[record.name].protocol, record)
 
     def note_drifted(self, names: Iterable[str]) -> None:
         """Keep which tools answer otherwise than their documents say, for those who load them; a folder that cannot be

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, computed_field
 
 from atc._host.redaction import MASK
 from atc._host.secret_detection import MASKED
-from atc.probing.call_policy import Runner
-from atc.probing.record import Record
+from atc.probing.call_policy import REFUSED_BY_US, Runner
+from atc.probing.candidates import literal_call
+from atc.probing.record import PASSING, Record
 from atc.schemas.infer.shape import Shape
 from atc.schemas.protocol import JsonSchema
 from atc.schemas.reading import alternatives, loosest
@@ -34,6 +35,9 @@ Kind = Literal[
     "enum_changed",
     "format_changed",
 ]
+Problem = Literal["gone", "masked", "unanswered", "unreached"]
+BREAKING = frozenset({"gone", "type_changed", "now_dictionary"})
+"""Kinds of changes by which programs fail that were written before."""
 MAX_CHANGES, MAX_PLACES, MAX_DEPTH = 1000, 20_000, 40
 """Changes that are told, places that are compared, and levels."""
 CHANCE = 0.05
@@ -47,7 +51,7 @@ class Change:
     Attributes:
         path: where: ``$.cities[].name``; ``{}`` stands for any key of a dictionary.
         kind: what changed. ``newly_seen`` is a field that the old answers may have lacked by chance.
-        before: the old type, members or format, as words or JSON values; ``None`` for what is new.
+        before: the old type, members or format, as words of JSON Schema or JSON values; ``None`` for what is new.
         after: the new one; ``None`` for what is gone.
         evidence: the counts on both sides, ``{"before": {"seen": 3, "of": 3}, "after": …}``.
     """
@@ -58,10 +62,10 @@ class Change:
     after: Any = None
     evidence: dict[str, Any] = field(default_factory=dict)
 
-    def __str__(self) -> str:
-        what = self.kind.replace("_", " ")
-        details = {"added": f"{self.after}", "newly_seen": f"{self.after}", "gone": f"was {self.before}"}
-        return f"{self.path}: {what} ({details.get(self.kind, f'{self.before} → {self.after}')})"
+    @property
+    def breaks(self) -> bool:
+        """Whether programs that read the place as it was are likely to fail."""
+        return self.kind in BREAKING
 
 
 def compare(old: JsonSchema | None, new: JsonSchema | None) -> list[Change]:
@@ -147,8 +151,10 @@ class _Comparison:
         counts = {"before": before, "after": {"seen": 0, "of": objects} if objects is not None else None}
         if objects is None:
             return Change(path, "gone", kind, None, counts)
+        if key in _required(old) and objects < 2:
+            return Change(path, "now_optional", "required", "optional", counts)
         if key in _required(old):
-            return Change(path, "gone" if objects >= 2 else "now_optional", kind, None, counts)
+            return Change(path, "gone", kind, None, counts)
         missed_by_chance = (1 - _rate(before)) ** objects
         return Change(path, "gone", kind, None, counts) if missed_by_chance < CHANCE else None
 
@@ -213,8 +219,7 @@ def _rate(counts: Mapping[str, int]) -> float:
 
 
 _MASKS = (MASK, MASKED)
-BREAKING = frozenset({"gone", "type_changed", "now_dictionary"})
-"""Kinds of changes by which programs fail that were written before."""
+_UNREACHED = PASSING | {"401", *REFUSED_BY_US}
 AGAIN = 3
 """Instances of a tool that are run again."""
 
@@ -223,8 +228,11 @@ class Drift(BaseModel):
     """One documented tool, looked at again.
 
     Attributes:
-        changes: of its response, field by field.
-        problem: why it could not be looked at; empty if it was.
+        changes: of its response, by path.
+        problem: why it could not be compared: ``gone`` (it is not there, or may not be called), ``masked`` (all its
+            examples hold masked secrets), ``unanswered`` (none of its examples works any more), ``unreached`` (the
+            service did not answer, or wants a credential: that says nothing of the tool); ``None`` if it was.
+        reason: of the last two, what the service or the program's end said last.
         answered: calls that it answered now.
     """
 
@@ -232,40 +240,53 @@ class Drift(BaseModel):
 
     tool: str
     changes: tuple[Change, ...] = ()
-    problem: str = ""
+    problem: Problem | None = None
+    reason: str = ""
     answered: int = 0
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def moved(self) -> bool:
         """Whether more changed than chance explains: a field that is seldom there may be there now."""
-        return bool(self.problem) or any(change.kind != "newly_seen" for change in self.changes)
+        return self._is_lost or any(change.kind != "newly_seen" for change in self.changes)
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def breaks(self) -> bool:
         """Whether programs that were written by the document are likely to fail."""
-        return bool(self.problem) or any(change.kind in BREAKING for change in self.changes)
+        return self._is_lost or any(change.breaks for change in self.changes)
+
+    @property
+    def _is_lost(self) -> bool:
+        return self.problem in ("gone", "unanswered")
 
 
 async def look_again(runner: Runner, record: Record) -> Drift:
     """Run a tool's own examples again and compare.
 
-    An example that fetches its identifiers from other tools fetches them anew, so that a service may forget old ones.
+    A demonstration reads identifiers off other tools' answers, so that a service may forget old ones.
     """
     if record.name not in runner.tools:
-        return Drift(tool=record.name, problem="it is not there any more, or may not be called")
-    now, problem = Shape(), ""
-    whole = [instance for instance in record.instances if not any(mask in instance.program for mask in _MASKS)]
-    for instance in whole[:AGAIN]:
-        trial = await runner.run(instance.program, [record.name, *record.helpers])
+        return Drift(tool=record.name, problem="gone")
+    now, reason, failures = Shape(), "", set[str]()
+    protocol, shown = runner.tools[record.name].protocol, record.demonstration
+    whole = [each.arguments for each in record.instances if not any(mask in repr(each.arguments) for mask in _MASKS)]
+    whole.sort(key=lambda arguments: shown is None or arguments != shown.arguments)
+    for arguments in whole[:AGAIN]:
+        shows = shown is not None and arguments == shown.arguments
+        program = shown.program if shown and shows else f"answer = {literal_call(protocol, arguments)}\n"
+        trial = await runner.run(program, [name for name in runner.tools if name in program])
         for call in trial.calls:
             if call.tool == record.name and call.succeeded:
                 now.add(call.value)
-            elif call.tool == record.name:
-                problem = call.error or problem
-        problem = problem or trial.problem
+            elif not call.succeeded:
+                failures.add(str(call.error_status))
+                reason = call.error or reason
+        reason = reason or trial.problem
     if not whole:
-        return Drift(tool=record.name, problem="its examples hold masked secrets, and cannot be run again")
+        return Drift(tool=record.name, problem="masked")
     if not now.count:
-        return Drift(tool=record.name, problem=f"none of its examples works any more: {problem[:300]}")
-    changes = tuple(compare(record.shape.schema(), now.schema()))
-    return Drift(tool=record.name, changes=changes, answered=now.count)
+        problem: Problem = "unreached" if failures and failures <= _UNREACHED else "unanswered"
+        return Drift(tool=record.name, problem=problem, reason=reason[:300])
+    changes = sorted(compare(record.shape.schema(), now.schema()), key=lambda change: (change.path, change.kind))
+    return Drift(tool=record.name, changes=tuple(changes), answered=now.count)

@@ -1,22 +1,21 @@
 """Instance discovery (ATC §4.1): ways to call one tool, tried until it answers; then a few more, to see its variety.
 
-Structure goes first: what the schema says, what the service said, what was seen elsewhere. Where it is not sure, the
-model writes a question and a program. No call is made twice.
+Structure makes every call: from what the schema says, what the service said, what was seen elsewhere. Where a word is
+missing that only somebody who knows the subject can supply, a model proposes values. No call is made twice.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from atc.calls.json_values import canonical
 from atc.errors import BudgetExceeded, ModelError
-from atc.models.base import Message, Model
-from atc.probing.arguments import NONSENSE
-from atc.probing.call_policy import Meter, Runner, Trial
+from atc.probing.arguments import NOBODYS, NONSENSE
+from atc.probing.asking import Asker, Lacking, accepted, answers_of
+from atc.probing.call_policy import Meter, Runner
 from atc.probing.candidates import (
     LIKELY,
     SURE,
@@ -26,129 +25,30 @@ from atc.probing.candidates import (
     ValuePool,
     candidates,
     combinations,
+    in_turn,
     is_word,
     least_sure,
     literal_call,
-    program_for,
+    together,
 )
-from atc.probing.document import described, merged_arguments, protocol_of
-from atc.probing.record import Instance, Record, hidden, key_of, printable
-from atc.programs.extract import extract
+from atc.probing.document import merged_arguments, protocol_of
+from atc.probing.record import MAX_INSTANCES, Record, key_of, printable
 from atc.result import Effect
-from atc.schemas.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
+from atc.schemas.identifiers import words_of
 from atc.schemas.infer.shape import mask
-from atc.schemas.protocol import Protocol, parameters_of
+from atc.schemas.protocol import Protocol
 from atc.schemas.types import OBSERVED
-from atc.settings import Settings
-from atc.tools.stubs import render_stub
-from atc.wording.prompting import fenced, prompt
 
-MAX_REFUSALS = 4
-MAX_HELPERS = 3
-_QUESTION = re.compile(r"\s*+#\s*+(?:question\s*+:?)?\s*+(.{3,300})", re.IGNORECASE)
-_SENTENCE_CHARACTERS = 200
-_CALL_CHARACTERS = 400
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A question and the program that answers it, with the tools beside the probed one that it may call."""
-
-    question: str
-    program: str
-    helpers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Asker:
-    """Asks the model; its temperature rises with each try, so that it thinks of something else."""
-
-    model: Model
-    settings: Settings
-
-    async def propose(
-        self, tool: Protocol, helpers: Sequence[Protocol], record: Record, values: Mapping[str, list[Any]], tries: int
-    ) -> Proposal:
-        """(q, C) = M(t, I_p), with how the last ones failed. Without a program in the reply, an empty one.
-
-        Raises:
-            BudgetExceeded, ModelError, ModelUnavailable: from the model.
-        """
-        text = prompt(
-            "probe",
-            tool=tool.name,
-            stub=fenced(render_stub(tool)),
-            helpers=fenced("\n\n\n".join(render_stub(helper) for helper in helpers)),
-            values=[fenced(f"{name}: {json.dumps(seen, ensure_ascii=False)[:200]}") for name, seen in values.items()],
-            refusals=[
-                fenced(f"{literal_call(tool, refusal.arguments)[:_CALL_CHARACTERS]}: {_line(refusal.error)}")
-                for refusal in record.refusals[-MAX_REFUSALS:]
-            ]
-            + ([fenced(f"the last program as a whole: {_line(record.broke)}")] if record.broke else []),
-        )
-        messages = [
-            Message("system", prompt("probe_system"), fixed=True),
-            Message("user", prompt("probe_example"), fixed=True),
-            Message("assistant", prompt("probe_example_reply"), fixed=True),
-            Message("user", text),
-        ]
-        reply = await self.model.complete(
-            messages,
-            max_tokens=min(400, self.settings.max_tokens),
-            temperature=0.0 if tries < 1 else 0.7,
-            seed=self.settings.seed + tries,
-        )
-        names = [tool.name, *(helper.name for helper in helpers)]
-        found = extract(reply.text, names, truncated=reply.finish_reason == "length")
-        source = found.source or ""
-        asked = _QUESTION.match(source)
-        question = asked[1].strip() if asked else f"What does {tool.name} return?"
-        return Proposal(question, source, tuple(names[1:]))
-
-    async def helpers(self, tool: Protocol, known: Sequence[Protocol]) -> list[str]:
-        """T̂ = M(t, H, I_s): the tools whose answers this one needs, at most three.
-
-        Raises:
-            BudgetExceeded, ModelError, ModelUnavailable: from the model.
-        """
-        lines = [fenced(f"{other.name}: {_line(other.description) or 'no description'}") for other in known]
-        text = prompt(
-            "probe_helpers", tool=tool.name, parameters=", ".join(p.name for p in parameters_of(tool)), tools=lines
-        )
-        reply = await self.model.complete(
-            [Message("user", text)], max_tokens=60, temperature=0.0, seed=self.settings.seed
-        )
-        names = {other.name for other in known}
-        return [word for word in dict.fromkeys(re.findall(r"\w+", reply.text)) if word in names][:MAX_HELPERS]
-
-    async def describe(self, tool: Protocol, instance: Instance) -> str:
-        """One sentence about what a tool returns.
-
-        Raises:
-            BudgetExceeded, ModelError, ModelUnavailable: from the model.
-        """
-        response = json.dumps(instance.response, ensure_ascii=False)[:800]
-        call = literal_call(tool, instance.arguments)
-        text = prompt("probe_describe", tool=tool.name, call=fenced(call), response=fenced(response))
-        reply = await self.model.complete(
-            [Message("user", text)], max_tokens=60, temperature=0.0, seed=self.settings.seed
-        )
-        return _line(reply.text).strip("`\"' ")
-
-
-def _line(text: str) -> str:
-    """The first line of a text, short."""
-    return " ".join(text.strip().partition("\n")[0].split())[:_SENTENCE_CHARACTERS]
-
-
-FIRST_STRUCTURAL, LAST_STRUCTURAL = 4, 2
-"""Tries of structure before the model is asked, and after it has failed."""
+LIKELY_TRIES, OTHER_TRIES = 4, 2
+"""Calls of one tool in a round with values that are likely, and with any others."""
+KEPT_BACK = 4
+"""Calls of one tool, a quarter of its budget at most, that are kept until a model has been asked for values."""
 _MEASURES = "value amount price rate weight distance radius latitude longitude temperature height width length km"
 _AMOUNTS = frozenset((word,) for word in _MEASURES.split())
 """Words for measures, whose values may be fractions."""
-MAX_OFFERED = 60
-"""Known tools that the model is offered as helpers."""
 MORE_INSTANCES = 2
+MAX_KEPT = 8
+"""Values of one argument that are kept of what the model proposed."""
 MAX_PROVOKED = 4
 """Calls with nonsense in optional arguments."""
 
@@ -161,8 +61,7 @@ class Explorer:
         runner: where programs run.
         records: of all tools.
         pool: values seen so far.
-        tries: programs that the model writes for a tool in a round.
-        single: there are no rounds after the first.
+        asker: asks the model for values; ``None`` does without.
         keep: called with a record after every program: whatever stops us, nothing is tried twice.
     """
 
@@ -171,10 +70,12 @@ class Explorer:
     pool: ValuePool
     asker: Asker | None
     meter: Meter
-    tries: int
-    single: bool
     keep: Callable[[Record], None]
-    attempts: dict[str, int] = field(default_factory=dict)
+    asked: int = 0
+    """Rounds in which the model was asked."""
+    _proposed: dict[str, dict[str, list[Candidate]]] = field(default_factory=dict)  # by tool and argument
+    _exhausted: set[str] = field(default_factory=set)  # tools for which the model knew nothing new
+    _known: int = 0  # documented tools when the model was asked last
 
     def remember(self) -> None:
         """Take the values of earlier sessions into the pool."""
@@ -182,9 +83,8 @@ class Explorer:
             for instance in record.instances:
                 self.pool.add(record.name, instance.arguments, instance.response)
 
-    async def probe(self, record: Record, number: int) -> None:
+    async def probe(self, record: Record, number: int, *, chain: bool) -> None:
         """Try one tool in one round: alone in the first, with the help of known ones later (``LLMProb(T̂ ∪ {t})``)."""
-        chain = number > 1
         if not self._may_go_on(record):
             return
         found = await self._discover(record, chain)
@@ -192,8 +92,7 @@ class Explorer:
             return
         if found:
             record.state, record.reason, record.round = "documented", "", number
-            await self._vary(record, chain)
-            await self._describe(record)
+            await self._vary(record)
         elif record.answered:
             record.state, record.reason = "partial", "every answer was empty"
         else:
@@ -218,35 +117,72 @@ class Explorer:
     async def _discover(self, record: Record, chain: bool) -> bool:
         """Try until there is an answer with something in it, or the service turns us away: then not in this round."""
         before = self.meter.turned_away[record.name]
-        for _ in range(FIRST_STRUCTURAL):
-            if (bindings := self._structural(record, chain, LIKELY)) is None:
-                break
-            if await self._try(record, bindings, chain):
-                return True
-            if self.meter.turned_away[record.name] > before:
-                return False
-        for _ in range(self.tries if chain or self.single or not self._wants_an_id(record) else 0):
-            if not self._may_go_on(record) or self.meter.turned_away[record.name] > before:
-                return False
-            proposal = await self._asked(record, chain)
-            if proposal is None:
-                break
-            if proposal.program and await self._run(record, proposal):
-                return True
-            bindings = self._structural(record, chain, LIKELY)  # what the service said may have told us more
-            if bindings is not None and await self._try(record, bindings, chain):
-                return True
-        for _ in range(LAST_STRUCTURAL):
-            bindings = self._structural(record, chain, 0.0)
-            if bindings is None or not self._may_go_on(record) or self.meter.turned_away[record.name] > before:
-                break
-            if await self._try(record, bindings, chain):
-                return True
+        for least, tries in ((LIKELY, LIKELY_TRIES), (0.0, OTHER_TRIES)):
+            for _ in range(tries):
+                if self.meter.turned_away[record.name] > before or not self._has_calls(record):
+                    return False
+                if (bindings := self._structural(record, chain, least)) is None:
+                    break
+                if await self._try(record, bindings):
+                    return True
         return False
 
-    def _wants_an_id(self, record: Record) -> bool:
-        """Whether an identifier is required, which nobody can think of: another tool has to say it first."""
-        return any(is_identifier(name, THINGS | HANDED_OUT) for name in self._arguments(record).get("required", ()))
+    def _has_calls(self, record: Record) -> bool:
+        """Whether a tool has calls beside those that are kept until a model has been asked for values."""
+        budget = self.meter.budget.calls_a_tool
+        kept_back = min(KEPT_BACK, budget // 4) if self.asker is not None and not self.asked else 0
+        return budget - self.meter.calls.get(record.name, 0) > kept_back
+
+    # -- the model ---------------------------------------------------------------------------------------------------
+
+    async def ask(self) -> bool:
+        """Ask the model for values of all tools that lack one, and return whether it proposed anything new.
+
+        Raises:
+            ModelUnavailable: there is no model as it is set up.
+        """
+        known = sum(record.state == "documented" for record in self.records.values())
+        if known > self._known:  # there is more to choose from than when it was asked last
+            self._known = known
+            self._exhausted.clear()
+        lacking = [self._lacking(record) for record in self.records.values() if self._lacks(record)]
+        lacking.sort(key=lambda tool: not any(map(is_word, tool.arguments)))
+        if self.asker is None or not lacking:
+            return False
+        self.asked += 1
+        try:
+            said = await self.asker.values(lacking, answers_of(self.records.values(), lacking), self.asked - 1)
+        except (BudgetExceeded, ModelError):
+            return False
+        new = False
+        for tool in lacking:
+            new |= self._take(tool, accepted(tool, said.get(tool.record.name, {}), self.pool))
+        return new
+
+    def _lacks(self, record: Record) -> bool:
+        """Whether a value of the model's could help a tool: it takes one, and may be called with it."""
+        name = record.name
+        if not record.open or name in self._exhausted or name not in self.runner.tools:
+            return False
+        takes = self._arguments(record)["properties"] or _takes_any(self.protocol(name))
+        return bool(takes) and not self.meter.closed(name) and self.meter.left(name) > 0
+
+    def _lacking(self, record: Record) -> Lacking:
+        protocol = self.protocol(record.name)
+        return Lacking(record, protocol_of(protocol, record), self._arguments(record), _takes_any(protocol))
+
+    def _take(self, tool: Lacking, found: dict[str, list[Candidate]]) -> bool:
+        """Keep what the model proposed for a tool. Whether any of it is new."""
+        kept = self._proposed.setdefault(tool.record.name, {})
+        new = False
+        for name, values in found.items():
+            before = {canonical(candidate.value) for candidate in kept.get(name, ())}
+            fresh = [candidate for candidate in values if canonical(candidate.value) not in before]
+            kept[name] = [*fresh, *kept.get(name, ())][:MAX_KEPT]
+            new |= bool(fresh)
+        if not new:
+            self._exhausted.add(tool.record.name)
+        return new
 
     # -- structure ---------------------------------------------------------------------------------------------------
 
@@ -259,123 +195,86 @@ class Explorer:
         return None
 
     def _ways(self, record: Record, chain: bool) -> Iterator[Bindings]:
-        """The required arguments; until an answer came, also what the last refusal spoke of: each alone, and all."""
+        """The required arguments with what the model proposed, then by structure alone; until an answer came, also what
+        the last refusal spoke of (each alone, once, and all), and what values were seen for.
+        """
         schema = self._arguments(record)
         required = list(schema.get("required", ()))
+        proposed = self._proposed.get(record.name, {})
+        if proposed:
+            given = dict.fromkeys([*required, *proposed])
+            options = {name: proposed.get(name) or self._options(record, name, schema, chain) for name in given}
+            yield from together(options)
+            yield from combinations(options)
         named = [] if record.answered else record.named_in_refusal(set(schema["properties"]) - set(required))
-        for more in ([], *([name] for name in named), named):
-            names = [*required, *more]
-            yield from combinations({name: self._options(record, name, schema, chain) for name in names})
+        options = {name: self._options(record, name, schema, chain) for name in schema["properties"]}
+        alone = [name for name in named if not record.refused_with({*required, name})]
+        more = [[], *([name] for name in alone), named]
+        if record.refusals and not record.instances:  # it may want what it does not name
+            more.append([name for name, found in options.items() if any(each.seen for each in found)])
+        ways = (combinations({name: options[name] for name in dict.fromkeys([*required, *names])}) for names in more)
+        yield from in_turn(ways)
 
     def _options(self, record: Record, name: str, schema: dict[str, Any], chain: bool) -> list[Candidate]:
         known = schema.get("properties", {}).get(name, {})
         found = candidates(
             name, known if isinstance(known, dict) else {}, tool=record.name, pool=self.pool if chain else None
         )
+        if chain:
+            path = self.protocol(record.name).source.path
+            found = [*(Candidate(seen.value, SURE, seen) for seen in self.pool.linked(name, path)), *found]
         if is_word(name):  # a made-up word is none; a name that was seen elsewhere is better, if nobody knows one
             found = [c for c in found if c.seen is not None or c.sure >= SURE]
             found += [Candidate(seen.value, WEAK, seen) for seen in self.pool.words(record.name)[:6]] if chain else []
+        if record.refusals and "JSON" in record.refusals[-1].service_message:  # as text: no schema would say so
+            found.insert(0, Candidate("{}", LIKELY))
         refused = record.refused_values(name)
-        return [candidate for candidate in found if canonical(candidate.value) not in refused]
+        proposed = self._proposed.get(record.name, {}).get(name, [])
+        return [candidate for candidate in [*proposed, *found] if canonical(candidate.value) not in refused]
 
     def _arguments(self, record: Record) -> dict[str, Any]:
         """The schema of the arguments: what the source says, bettered by evidence."""
         return merged_arguments(self.protocol(record.name), record)
 
-    async def _try(self, record: Record, bindings: Bindings, chain: bool) -> bool:
-        protocols = {name: tool.protocol for name, tool in self.runner.tools.items()}
-        written = program_for(self.protocol(record.name), bindings, protocols, fetch=chain)
-        record.run.add(key_of({name: candidate.value for name, candidate in bindings.items()}))
-        arguments = {name: candidate.value for name, candidate in bindings.items()}
-        question = f"What does {literal_call(self.protocol(record.name), arguments)} return?"
-        return await self._run(record, Proposal(question, written.source, written.helpers))
-
-    # -- the model ---------------------------------------------------------------------------------------------------
-
-    async def _asked(self, record: Record, chain: bool) -> Proposal | None:
-        """A question and a program of the model's; ``None`` where it cannot be asked any more."""
-        if self.asker is None:
-            return None
-        helpers = await self._helpers(record, self.asker) if chain else []
-        self.attempts[record.name] = self.attempts.get(record.name, -1) + 1
-        try:
-            return await self.asker.propose(
-                self._shown(record),
-                [self._shown(self.records[name]) for name in helpers],
-                record,
-                self._values(record) if chain else {},
-                self.attempts[record.name],
-            )
-        except (BudgetExceeded, ModelError):
-            return None
-
-    async def _helpers(self, record: Record, asker: Asker) -> list[str]:
-        """T̂ ⊆ H: tools whose answers fit this one's arguments; where none does, those that the model names."""
-        wanted = list(self._arguments(record).get("properties", {}))
-        fitting = [seen.tool for name in wanted for _, seen in self.pool.fitting(name, record.name)]
-        chosen = [name for name in dict.fromkeys(fitting) if name != record.name][:3]
-        if chosen:
-            return chosen
-        known = [r for r in self.records.values() if r.state == "documented" and r.name != record.name][:MAX_OFFERED]
-        try:
-            return await asker.helpers(self._shown(record), [self._shown(r) for r in known]) if known else []
-        except (BudgetExceeded, ModelError):
-            return []
-
-    def _values(self, record: Record) -> dict[str, list[Any]]:
-        """Values that were seen, by the argument that they may serve."""
-        found = {}
-        for name in self._arguments(record).get("properties", {}):
-            values = [seen.value for _, seen in self.pool.fitting(name, record.name)[:4]]
-            if values:
-                found[name] = list(dict.fromkeys(values))
-        return found
-
-    def _shown(self, record: Record) -> Protocol:
-        return protocol_of(self.runner.tools[record.name].protocol, record)
-
-    async def _describe(self, record: Record) -> None:
-        if self.asker is None or described(self.protocol(record.name)) or record.description or not record.instances:
-            return
-        try:
-            record.description = await self.asker.describe(self._shown(record), record.instances[0])
-        except (BudgetExceeded, ModelError):
-            return  # a document without a sentence is one all the same
-
     # -- trying ------------------------------------------------------------------------------------------------------
 
-    async def _run(self, record: Record, proposal: Proposal) -> bool:
-        """Run a program and learn from every call in it. Whether the probed tool answered with something."""
+    async def _try(self, record: Record, bindings: Bindings) -> bool:
+        helpers = (candidate.seen.tool for candidate in bindings.values() if candidate.seen is not None)
+        found = await self._call(record, {name: candidate.value for name, candidate in bindings.items()})
+        if found and len(record.instances) == 1:
+            record.helpers = tuple(name for name in dict.fromkeys(helpers) if name != record.name)
+        return found
+
+    async def _call(self, record: Record, arguments: dict[str, Any]) -> bool:
+        """Make one call and learn from it. Whether the tool answered it with something."""
         record.tries += 1
-        trial = await self.runner.run(proposal.program, [record.name, *proposal.helpers])
+        record.run.add(key_of(arguments))
+        program = f"answer = {literal_call(self.protocol(record.name), arguments)}\n"
+        trial = await self.runner.run(program, [record.name])
         record.broke = printable(str(mask(trial.problem)))
-        found = self._learn(record, proposal, trial)
-        for name in {record.name, *(call.tool for call in trial.calls)} & self.records.keys():
-            self.keep(self.records[name])
-        return found
-
-    def _learn(self, record: Record, proposal: Proposal, trial: Trial) -> bool:
         found = False
-        made = [call for call in trial.calls if call.status != "refused" and call.tool in self.runner.tools]
-        given = [call.arguments for call in made]
-        asked, source = hidden(proposal.question, given), hidden(trial.program, given)
-        for call in made:
-            other, question, program = self.records[call.tool], asked, source
-            if other is not record:
-                written = literal_call(self.protocol(other.name), mask(call.arguments))
-                question, program = f"What does {written} return?", f"answer = {written}\n"
-            full = other.learn(call, question, program)
-            if call.succeeded:
-                self.pool.add(call.tool, call.arguments, call.value)
-            if other is record and full:
-                found = True
-                if len(record.instances) == 1:
-                    record.helpers = tuple(
-                        dict.fromkeys(c.tool for c in trial.calls if c.succeeded and c.tool != record.name)
-                    )
+        for call in trial.calls:
+            if call.tool == record.name:
+                found |= record.learn(call)
+                if call.succeeded:
+                    self.pool.add(call.tool, call.arguments, call.value)
+        self.keep(record)
         return found
 
-    async def _vary(self, record: Record, chain: bool) -> None:
+    async def _again(self, record: Record, arguments: dict[str, Any]) -> None:
+        if not record.was_tried(arguments):
+            await self._call(record, arguments)
+
+    async def complete(self, record: Record, calls: Sequence[dict[str, Any]]) -> None:
+        """Make the calls that a tool's demonstration lacks, until one is answered."""
+        for arguments in calls:
+            if not self.meter.left(record.name) or record.was_tried(arguments):
+                continue
+            del record.instances[MAX_INSTANCES - 1 :]  # room for what is demonstrated
+            if await self._call(record, arguments):
+                return
+
+    async def _vary(self, record: Record) -> None:
         """More instances on purpose: other values, each optional argument, one argument less, one that is wrong."""
         if self.runner.tools[record.name].protocol.effect is not Effect.READ:
             return  # what may change something is not called for variety's sake
@@ -384,28 +283,28 @@ class Explorer:
             bindings = self._structural(record, True, 0.5)
             if bindings is None or not await self._worth(record):
                 break
-            await self._try(record, bindings, chain)
+            await self._try(record, bindings)
         schema = self._arguments(record)
         optional = [name for name in schema.get("properties", {}) if name not in schema.get("required", ())]
         for name in optional[:4]:
             options = [c for c in self._options(record, name, schema, True) if c.sure >= 0.5]
             if options and name not in given and await self._worth(record):
-                await self._literal(record, {**given, name: options[0].value})
+                await self._again(record, {**given, name: options[0].value})
         await self._provoke(record, given)
         for name in self._whole_candidates(record, given)[:2]:
             if await self._worth(record):
-                await self._literal(record, {**given, name: given[name] + 0.5})
+                await self._again(record, {**given, name: given[name] + 0.5})
         declared = set(self.protocol(record.name).required)
         for name in [name for name in given if name not in declared][:4]:
             if await self._worth(record):
-                await self._literal(record, {key: value for key, value in given.items() if key != name})
+                await self._again(record, {key: value for key, value in given.items() if key != name})
         for name in self._observed_numbers(record, given)[:2]:
             if await self._worth(record):
-                await self._literal(record, {**given, name: NONSENSE})  # is it a number only because we chose one?
+                await self._again(record, {**given, name: NONSENSE})  # is it a number only because we chose one?
         if given and await self._worth(record):
             name = next(iter(given))
-            wrong = -987_654_321 if isinstance(given[name], int | float) else NONSENSE
-            await self._literal(record, {**given, name: wrong})
+            wrong = NOBODYS if isinstance(given[name], int | float) else NONSENSE
+            await self._again(record, {**given, name: wrong})
 
     def _whole_candidates(self, record: Record, given: dict[str, Any]) -> list[str]:
         """Arguments that are whole numbers only because we chose them so: neither counts nor identifiers."""
@@ -437,17 +336,17 @@ class Explorer:
             untyped = sorted(name for name in optional if not _typed(known[name]) or OBSERVED in known[name])
             if not untyped or untyped == before or not await self._worth(record):
                 return
-            await self._literal(record, {**given, **dict.fromkeys(untyped, NONSENSE)})
+            await self._again(record, {**given, **dict.fromkeys(untyped, NONSENSE)})
             before = untyped
 
     async def _worth(self, record: Record) -> bool:
         """Whether there are calls left for variety: some are kept for a later need."""
         return self.meter.left(record.name) > 1
 
-    async def _literal(self, record: Record, arguments: dict[str, Any]) -> None:
-        if not record.was_tried(arguments):
-            call = literal_call(self.protocol(record.name), arguments)
-            await self._run(record, Proposal(f"What does {call} return?", f"answer = {call}\n", ()))
+
+def _takes_any(protocol: Protocol) -> bool:
+    """Whether a tool takes arguments that its document does not name."""
+    return not protocol.parameters.get("properties") and protocol.parameters.get("additionalProperties") is True
 
 
 def _typed(schema: Any) -> bool:

@@ -6,12 +6,15 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from atc.calls.json_values import canonical, holds_nothing
 from atc.errors import TRANSIENT_STATUSES
-from atc.probing.arguments import NONSENSE, ArgumentEvidence
+from atc.probing.arguments import NOBODYS, NONSENSE, ArgumentEvidence
 from atc.probing.call_policy import REFUSED_BY_US
+from atc.probing.candidates import holds_keys
+from atc.probing.error_messages import read_error_message
 from atc.result import Call
 from atc.schemas.infer.shape import Shape, mask
 from atc.schemas.infer.text import MASKED
@@ -29,19 +32,25 @@ MAX_ERROR_TEXT = 600
 
 @dataclass(frozen=True)
 class Instance:
-    """One use of the tool that worked, (q, C) and r of ATC §4.1, secrets masked.
+    """One call of the tool that was answered with something, secrets masked: its arguments and the response r."""
+
+    arguments: dict[str, Any]
+    response: Any
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """(q, C) of ATC §4.1: what a user would ask, and the program that answers it.
 
     Attributes:
-        question: what it answers.
-        program: that was run.
-        arguments: of the call.
-        response: of the tool.
+        arguments: of the tool's own call in it, as its :class:`Instance` has them.
+        asked: a model made the question.
     """
 
     question: str
     program: str
     arguments: dict[str, Any]
-    response: Any
+    asked: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,13 @@ class Refusal:
     def service_message(self) -> str:
         """What the service wrote, without our label before it."""
         return self.own_words or self.error
+
+    @cached_property
+    def in_doubt(self) -> set[str]:
+        """The arguments whose values the service repeats in quotes, if it says of none that it is missing."""
+        if any(detail.problem == "missing" for detail in read_error_message(self.service_message)):
+            return set()
+        return {name for name, value in self.arguments.items() if _quoted(value, self.error)}
 
     def to_json(self) -> dict[str, Any]:
         """The refusal as a record keeps it."""
@@ -88,6 +104,7 @@ class Record:
         round: in which it was; ``helpers`` are the tools that it needed.
         tries: programs that were written for it.
         description: a sentence of the model's, where the tool came without one.
+        demonstration: how the tool is used (:mod:`atc.probing.demonstrations`), if that is known.
     """
 
     name: str
@@ -101,6 +118,7 @@ class Record:
     arguments: ArgumentEvidence = field(default_factory=ArgumentEvidence)
     statuses: dict[str, int] = field(default_factory=dict)
     instances: list[Instance] = field(default_factory=list)
+    demonstration: Demonstration | None = None
     refusals: list[Refusal] = field(default_factory=list)
     tried: set[str] = field(default_factory=set)
     run: set[str] = field(default_factory=set)
@@ -123,20 +141,32 @@ class Record:
         return key_of(arguments) in self.tried or key_of(arguments) in self.run
 
     def named_in_refusal(self, names: set[str]) -> list[str]:
-        """Of these arguments, those that the last refusal names, in its order."""
-        error = self.refusals[-1].error if self.refusals else ""
-        found = {name: match.start() for name in names if (match := re.search(rf"\b{re.escape(name)}\b", error))}
-        return sorted(found, key=lambda name: found[name])[:4]
+        """Of these arguments, those that refusals name: the last one's first, in its order.
+
+        A worse call that came later does not take away what an earlier refusal said.
+        """
+        found: dict[str, None] = {}
+        for refusal in reversed(self.refusals):
+            at = {name: match.start() for name in names if (match := _word(name).search(refusal.error))}
+            found |= dict.fromkeys(sorted(at, key=lambda name: at[name]))
+        return list(found)[:4]
+
+    def refused_with(self, names: set[str]) -> bool:
+        """Whether a call with just these arguments was refused."""
+        return any(refusal.arguments.keys() == names for refusal in self.refusals)
 
     def refused_values(self, name: str) -> set[str]:
-        """Values of an argument that a refusal quotes, in canonical form: the service does not know them."""
+        """Values of an argument that a refusal quotes, in canonical form: the service does not know them.
+
+        One that quotes those of several may mean any of them.
+        """
         return {
             canonical(refusal.arguments[name])
             for refusal in self.refusals
-            if name in refusal.arguments and _quoted(refusal.arguments[name], refusal.error)
+            if name in refusal.arguments and refusal.in_doubt == {name}
         }
 
-    def learn(self, call: Call, question: str, program: str) -> bool:
+    def learn(self, call: Call) -> bool:
         """Take one call of this tool as evidence; return whether its response is new and not empty."""
         if call.status == "refused" or call.error_status in REFUSED_BY_US:
             return False  # it says nothing of the tool
@@ -158,9 +188,10 @@ class Record:
         if call.error is not None:
             return False  # its response cannot be had
         self.shape.add(call.value)
-        full = not holds_nothing(call.value, deep=True)
-        if full and len(self.instances) < MAX_INSTANCES and NONSENSE not in call.arguments.values():
-            self.instances.append(Instance(question, program, mask(call.arguments), mask(call.value)))
+        full = not holds_nothing(call.value, deep=True) or holds_keys(call.value)
+        meant = all(value not in (NONSENSE, NOBODYS) for value in call.arguments.values())
+        if full and meant and len(self.instances) < MAX_INSTANCES:
+            self.instances.append(Instance(mask(call.arguments), mask(call.value)))
         return full
 
     def to_json(self) -> dict[str, Any]:
@@ -177,6 +208,7 @@ class Record:
             "arguments": self.arguments.to_json(),
             "statuses": self.statuses,
             "instances": [vars(instance) for instance in self.instances],
+            "demonstration": vars(self.demonstration) if self.demonstration else None,
             "refusals": [refusal.to_json() for refusal in self.refusals],
             "tried": sorted(self.tried),
         }
@@ -196,10 +228,15 @@ class Record:
             helpers=tuple(raw["helpers"]),
             shape=Shape.from_json(raw["shape"]),
             arguments=ArgumentEvidence.from_json(raw["arguments"]),
-            instances=[Instance(**instance) for instance in raw["instances"]],
+            instances=[Instance(each["arguments"], each["response"]) for each in raw["instances"]],
+            demonstration=Demonstration(**shown) if (shown := raw.get("demonstration")) else None,
             refusals=[Refusal.from_json(refusal) for refusal in raw["refusals"]],
             tried=set(raw["tried"]),
         )
+
+
+def _word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{re.escape(name)}\b")
 
 
 def _safe_text(text: str, arguments: Mapping[str, Any]) -> str:

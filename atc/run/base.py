@@ -96,10 +96,16 @@ class Strategy(abc.ABC):
     async def choose_tools(self, run: Run, stored: StoredRun | None) -> None:
         """Offer the tools of the run, before it acts; by default those that the task needs.
 
+        A new run calls some of them here where the setting ``probe`` says so.
+
         Args:
             stored: the run that goes on; ``None`` for a new one.
         """
         await run.choose_tools(stored)
+        if stored is None and run.settings.probe == "reads":
+            from atc.run.probing import probe_offered  # few runs probe
+
+            await probe_offered(run)
 
     @abc.abstractmethod
     async def solve(self, run: Run) -> Ending:

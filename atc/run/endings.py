@@ -37,10 +37,11 @@ _NOT_PLANNED = (
     "This call is not the next one of the plan, so it was not made, and what is done stays done: plan the task "
     + ("again (--dry-run), or undo what was done (`atc runs undo`).")
 )
-_OF_STRANGERS = (
+_ALONE = (
     "This call was not done. No yes to all calls covers it: a person may approve it (at a terminal, on a page, or "
     "while the run waits), or {}."
 )
+_A_SESSION = "`--openapi allow_session_writes` names the recorded login for writes"
 _A_RULE = "a rule of the permissions file that lists where its arguments came from"
 _AFTER = '`after_untrusted = "allow"` of the permissions file, which opens every write of such programs'
 _ENDED = " The program ended there: what it would have done after that was not tried."
@@ -74,7 +75,9 @@ def advised(fault: Fault, calls: Iterable[Call], tools: Mapping[str, Tool], erro
         flow = None if refused is None else refused.data_flow
         if by == "nobody" and flow is not None and flow.is_of_strangers:
             ways = [way for way, is_so in ((_AFTER, flow.author_saw), (_A_RULE, flow.untrusted)) if is_so]
-            hint = _OF_STRANGERS.format(" with ".join(ways))
+            hint = _ALONE.format(" with ".join(ways))
+        elif by == "nobody" and flow is not None and flow.is_of_session:
+            hint = _ALONE.format(_A_SESSION)
         if by in ("user", "rule") and error is not None and error.call == fault.call:
             hint += _ENDED
         return fault.model_copy(update={"hint": hint, "origins": ()})  # where arguments came from explains no refusal

@@ -20,7 +20,7 @@ from atc._records.events import Emit, ProgramStarted
 from atc._records.origins import TASK, CallOrigins, OriginKind, Origins
 from atc._records.outcome import Outcome
 from atc._records.packing import pack
-from atc._records.records import Feed, Misfit
+from atc._records.records import Feed, Misfit, ProbedRead
 from atc.calls.argument_repairs import Complaint, bounded_key_aliases, read_key_aliases
 from atc.calls.broker import Broker
 from atc.calls.contract import CallHandler, CallReply, CallRequest
@@ -113,6 +113,7 @@ class Run:
         look: answers ``look``, and ends the programs that call it; ``None``: programs cannot look.
         text: what the literals of its programs are: ``author`` where a client's model wrote them.
         gone: tools that a run that goes on had before, and that are not there any more.
+        probed: the reads that were made to see what tools answer, before the first program.
         planner: plans the search for tools, within the same budget; ``None``: ``model`` does.
         past: what the author of its programs has seen and written in earlier runs; ``None``: nothing.
         author: knows what that author had seen before each program; ``None`` as long as strangers write nothing of what
@@ -147,6 +148,7 @@ class Run:
     text: OriginKind = "literal"
     past: Past | None = None
     planner: Model | None = None
+    probed: list[ProbedRead] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.title = self.task
@@ -247,6 +249,10 @@ class Run:
     def graph(self) -> ToolGraph:
         """What feeds what among the tools that are offered now."""
         return self.graph_of(self.tools)
+
+    def see(self, graph: ToolGraph) -> None:
+        """Go by another graph of all tools from now on: more is known of them."""
+        self.whole_graph, self._graph = graph, None
 
     def graph_of(self, tools: Toolset) -> ToolGraph:
         """What feeds what among some tools; the same graph as long as they are the same."""

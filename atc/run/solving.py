@@ -295,6 +295,7 @@ def result_of(
         trace=run.stored.where if run.stored else None,
         sketch=run.sketch.facts() if run.sketch.tools else None,
         dry_run=dry_run,
+        probed=tuple(run.probed),
         pending=tuple(call.shown for call in broker.journal.parked.asked()) if ending.status == "waiting" else (),
     )
 

@@ -64,6 +64,10 @@ def words_of(name: str) -> tuple[str, ...]:
     return tuple(map(singular, split(name)))
 
 
+_IN_ES = ("sses", "shes", "xes", "tches", "nches", "rches", "eaches", "oaches")
+"""Endings of plurals in ``es``: addresses, boxes, branches; not of caches."""
+
+
 def singular(word: str, *, stem: bool = False) -> str:
     """The singular of an English plural; any other word as it is.
 
@@ -83,6 +87,8 @@ def singular(word: str, *, stem: bool = False) -> str:
         return word
     elif word in _IN_IE:
         return word[:-1]
+    elif len(word) > 4 and word.endswith(_IN_ES):
+        return word[:-2]
     if word.endswith("ies") and (stem or len(word) > 4):
         return word[:-3] + "y"
     if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 2:

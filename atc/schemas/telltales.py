@@ -16,12 +16,13 @@ from atc.schemas.identifiers import split
 
 VERBS = frozenset(
     """
-    abort accept activate add allocate apply approve assign associate attach authorize ban buy cancel clear close
-    commit confirm create deactivate deallocate decline delete deploy deprovision deregister destroy detach disable
-    disassociate drop edit enable erase execute grant insert install invite join kick kill launch leave logout merge
-    modify move mute patch pay provision publish purge put reboot recreate refund regenerate reject remove rename
-    replace reserve restart resume revoke rotate save send shutdown signout submit subscribe suspend terminate
-    trigger truncate unassign uninstall unlock unregister unsubscribe update upload upsert wipe withdraw write
+    abort accept activate add allocate announce apply approve assign associate attach authorize ban buy cancel clear
+    close commit confirm create deactivate deallocate decline decrease delete deploy deprovision deregister destroy
+    detach disable disassociate drop edit enable erase execute forgive grant increase insert install invite join
+    kick kill launch leave logout mark merge modify move mute patch pause pay provision prune publish purge put
+    reboot recreate refund regenerate reject remove rename replace reserve restart resume revoke rotate save send
+    shutdown signout submit subscribe suspend terminate trigger truncate unassign uninstall unlock unpause
+    unregister unsubscribe update upload upsert wipe withdraw write
     """.split()
 )
 """Verbs of effects."""
@@ -53,7 +54,9 @@ READS = frozenset(
 _GRAVE_STEMS = ("delete", "destroy", "erase", "purge", "terminate")
 _DONE = frozenset({"deleted", "destroyed", "erased", "purged", "terminated"})
 _THINGS = frozenset({"book", "like", "open", "order", "pin", "post", "run", "set", "share", "start", "stop", "store"})
-_PREFIXES = frozenset({"api", "do", "bulk", "force", "please"})
+_PREFIXES = frozenset({"api", "do", "bulk", "force", "please", "re"})
+_SETS = frozenset({"set", "reset"})
+"""Verbs of effects before another word in a path: ``/set-status``, where ``/set`` may list a set."""
 # Generators write the method into an operation id, where it is nobody's verb: `GET_StopInstances`, `setTextUsingGET`.
 _METHOD = re.compile(r"^(?:GET|HEAD|OPTIONS)[_.-]|Using(?:GET|HEAD|OPTIONS)(?:_\d{1,3})?$")
 _WORD = re.compile(r"[^\W_]+")
@@ -158,7 +161,8 @@ def _in_path(path: str) -> str:
     words = split(last)
     if len(words) == 1:
         return words[0] if words[0] in VERBS or words[0] in NOUNS_TOO - _THINGS else ""
-    return words[0] if words and (words[0] in VERBS or _is_grave(words[0])) else ""
+    words = words[1:] if words[:1] == ("re",) else words
+    return words[0] if words and (words[0] in VERBS | _SETS or _is_grave(words[0])) else ""
 
 
 def _in_name(name: str) -> str:

@@ -173,7 +173,7 @@ def joined(tools: Toolset, read: ReadPlaces) -> Toolset:
     if not made:
         raise ToolImportError(_none(left))
     made = made if made is not tools else Toolset(tools.values())
-    made.left_out = tuple(left)
+    made.left_out, made.found = tuple(left), tools.found
     return made
 
 

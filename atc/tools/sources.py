@@ -34,8 +34,10 @@ _KEY = re.compile(rb"""\b(?:openapi|swagger)["']?\s{0,4}:""")
 _ADDRESS = re.compile(r"[\w.-]+:\d{1,5}(?:/|$)")
 """A host and a port; what stands behind the colon of a Python source is a name."""
 _MAX_BESIDE = 1_000
-_MCP = "mcp:"
+_MCP, _HAR = "mcp:", "har:"
 _URL = ("http://", "https://")
+_OF_RECORDINGS = ("session", "allow_session_writes")
+"""Options that say what is done with the login of a recording."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,21 @@ def _open_mcp(word: str, _options: Mapping[str, Any]) -> Toolset:
     source = mcp_source(word)
     assert source is not None
     return Toolset.from_mcp(source)
+
+
+def _is_har(word: str) -> bool:
+    return word.startswith(_HAR) or (word.lower().endswith(".har") and Path(word).is_file())
+
+
+def _open_har(word: str, options: Mapping[str, Any]) -> Toolset:
+    """The tools of ``har:FILE`` or ``har:FILE@HOST,HOST``; a file that has the sign in its name is meant first."""
+    path, _, hosts = word.removeprefix(_HAR), "", ""
+    if not Path(path).is_file() and "@" in path:
+        path, _, hosts = path.rpartition("@")
+    if not Path(path).is_file():
+        raise ToolImportError(f"there is no file {path or word}{_near(path)}")
+    named = [host for host in hosts.split(",") if host]
+    return Toolset.from_har(path, hosts=named or None, **options)
 
 
 def is_openapi(word: str) -> bool:
@@ -270,9 +287,17 @@ SOURCES = (
         _open_mcp,
     ),
     ToolSource(
+        "har:FILE (a recording of a browser; har:FILE@HOST chooses a host)",
+        _is_har,
+        _open_har,
+    ),
+    ToolSource(
         "an OpenAPI file or URL (also a service's address)",
         is_openapi,
-        lambda word, options: Toolset.from_openapi(word if word.startswith(_URL) else Path(word), **options),
+        lambda word, options: Toolset.from_openapi(
+            word if word.startswith(_URL) else Path(word),
+            **{name: value for name, value in options.items() if name not in _OF_RECORDINGS},
+        ),
     ),
     ToolSource(
         f"kept programs (NAME{SUFFIX}, a folder of them, or `{WORD}`: all that you kept)",

@@ -30,6 +30,8 @@ from atc.tools.paging import paging_line
 
 MAX_QUESTION, MAX_PROGRAM, MAX_LINES = 120, 400, 8
 """Characters of a question and of a program, and lines of a program, that are shown; of a longer one, nothing is."""
+SHOWS_DEMONSTRATIONS = True
+"""Whether a stub has its tool's demonstration (``python -m benchmarks.probing_help`` measures what that is worth)."""
 MAX_SHOWN = 2
 """Examples of a tool that stand in its JSON form."""
 MAX_RESPONSE = 2_000
@@ -38,7 +40,7 @@ MAX_RESPONSE = 2_000
 
 def demonstration(protocol: Protocol) -> list[str]:
     """The first demonstration of a tool, as lines for its docstring; empty where there is none to show."""
-    for example in protocol.examples:
+    for example in protocol.examples if SHOWS_DEMONSTRATIONS else ():
         if example.program and (lines := _program_lines(example.program, protocol.name)):
             question = one_line(example.description, MAX_QUESTION)
             return [f"Demonstration: {question}" if question else "Demonstration:", *(f"    {line}" for line in lines)]

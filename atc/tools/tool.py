@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 from typing import Protocol as Interface
 
+from atc._records.records import MissingReason, RecordedSession
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.names import MAX_NAME, tool_name
@@ -130,11 +131,15 @@ class MissingCredential:
         scheme: the name of the document's security scheme.
         variable: of the environment, which may hold it.
         tools: the names of the tools that cannot do without it.
+        reason: why it is not there, where a recording had it.
+        session: the recorded login that it is of; ``None`` where no recording had it.
     """
 
     scheme: str
     variable: str
     tools: tuple[str, ...] = ()
+    reason: MissingReason = ""
+    session: RecordedSession | None = None
 
 
 @dataclass(frozen=True)
@@ -148,6 +153,27 @@ class OtherAddress:
 
     named: str
     found: str
+
+
+@dataclass(frozen=True)
+class FoundDocument:
+    """How the document of a service was found, of which the user gave the address alone.
+
+    Attributes:
+        url: where it was found.
+        named_by: the page that names it; empty where it stands in a usual place.
+        others: the paths of further documents that the same page names.
+        elsewhere: hosts that pages and redirects named, and that were not asked.
+        requests: how many were made.
+        is_listing: it is none that the service publishes, but made of the paths that ``url`` lists.
+    """
+
+    url: str
+    named_by: str = ""
+    others: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
+    requests: int = 0
+    is_listing: bool = False
 
 
 class AddressedTransport(abc.ABC):
@@ -167,6 +193,11 @@ class AccountTransport(abc.ABC):
     def account(self) -> tuple[str, ...]:
         """Return the names of the credentials that go with a call, and of those that they stand for, as far as they
         are known: a user, a client. Never a credential's value."""
+
+    @property
+    def session(self) -> RecordedSession | None:
+        """The recorded login that goes with a call; ``None`` without one."""
+        return None
 
 
 class CredentialedTransport(AccountTransport):
@@ -214,6 +245,11 @@ class Tool:
     def sends_credential(self) -> bool:
         """Whether a credential of the user's is known to go with a call."""
         return isinstance(self.transport, CredentialedTransport) and self.transport.sends_credential
+
+    @property
+    def session(self) -> RecordedSession | None:
+        """The recorded login that goes with a call; ``None`` without one."""
+        return self.transport.session if isinstance(self.transport, AccountTransport) else None
 
     def called(self, name: str) -> Tool:
         """The tool under a name that has its source in front; its plain name is kept in its protocol."""
@@ -336,9 +372,9 @@ def _marked_name(protocol: Protocol) -> str:
 class Toolset(Mapping[str, Tool]):
     """An immutable set of tools, by name, in the order they were given.
 
-    Build one with :meth:`from_functions`, :meth:`from_openapi`, :meth:`from_mcp` or :meth:`from_protocols`, or out of
-    other frameworks with :meth:`from_langchain`, :meth:`from_pydantic_ai` or :meth:`from_smolagents`; join two with
-    ``+``; narrow one with :meth:`select` (patterns) or :meth:`only` (names).
+    Build one with :meth:`from_functions`, :meth:`from_openapi`, :meth:`from_har`, :meth:`from_mcp` or
+    :meth:`from_protocols`, or out of other frameworks with :meth:`from_langchain`, :meth:`from_pydantic_ai` or
+    :meth:`from_smolagents`; join two with ``+``; narrow one with :meth:`select` (patterns) or :meth:`only` (names).
 
     Tools of several sources that have one name are all called after their source, whatever the order: ``list_items`` of
     the services "Shop" and "Library" become ``shop_list_items`` and ``library_list_items``. The source is called by its
@@ -346,12 +382,14 @@ class Toolset(Mapping[str, Tool]):
 
     Attributes:
         left_out: kept programs that were asked for with these tools and are not among them, each with the reason.
+        found: how the documents were found, where the address of a service was given.
 
     Raises:
         UsageError: two tools of one source have the same name, or a kept program has the name of a tool.
     """
 
     left_out: tuple[LeftOut, ...] = ()
+    found: tuple[FoundDocument, ...] = ()
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -378,6 +416,7 @@ class Toolset(Mapping[str, Tool]):
     def __add__(self, other: Toolset) -> Toolset:
         made = Toolset([*self.values(), *other.values()])
         made.left_out = self.left_out + other.left_out
+        made.found = self.found + other.found
         return made
 
     @property
@@ -482,7 +521,7 @@ class Toolset(Mapping[str, Tool]):
 
     def _narrowed(self, tools: Iterable[Tool]) -> Toolset:
         made = Toolset(tools)
-        made.left_out = self.left_out
+        made.left_out, made.found = self.left_out, self.found
         return made
 
     def _unfit(self, pattern: str) -> str:
@@ -497,11 +536,11 @@ class Toolset(Mapping[str, Tool]):
 
     def missing_credentials(self) -> list[MissingCredential]:
         """The credentials that these tools' documents ask for, and that nobody has given."""
-        found: dict[tuple[str, str], list[str]] = {}
+        found: dict[MissingCredential, list[str]] = {}
         for tool in self.values():
             if isinstance(tool.transport, CredentialedTransport) and (missing := tool.transport.missing) is not None:
-                found.setdefault((missing.scheme, missing.variable), []).append(tool.name)
-        return [MissingCredential(*key, tuple(tools)) for key, tools in found.items()]
+                found.setdefault(missing, []).append(tool.name)
+        return [replace(missing, tools=tuple(tools)) for missing, tools in found.items()]
 
     def other_addresses(self) -> list[OtherAddress]:
         """The addresses that these tools' documents name, where they may be meant for another place."""
@@ -556,6 +595,11 @@ class Toolset(Mapping[str, Tool]):
         return _imported("openapi")(source, **options)
 
     @classmethod
+    def from_har(cls, path: str | Path, **options: Any) -> Toolset:
+        """Tools from a recording of a browser: see :func:`atc.tools.har.from_har` for the options."""
+        return _imported("har")(path, **options)
+
+    @classmethod
     def from_mcp(cls, source: str | Path | Sequence[str] | Mapping[str, Any], **options: Any) -> Toolset:
         """Tools from MCP servers: see :func:`atc.tools.mcp.import_mcp` for the forms and the options."""
         return _imported("mcp")(source, **options)
@@ -584,6 +628,7 @@ class Toolset(Mapping[str, Tool]):
 IMPORTERS: Mapping[str, str] = {
     "documented": "atc.tools.documents:documented",
     "functions": "atc.tools.functions:import_functions",
+    "har": "atc.tools.har:from_har",
     "kept": "atc.tools.kept_tools:import_kept",
     "langchain": "atc.tools.adapters:import_langchain",
     "mcp": "atc.tools.mcp:import_mcp",

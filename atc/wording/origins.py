@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from atc._host.invisible import visible
-from atc._records.records import DataFlow, Feed, How, Origin, PlannedCall
+from atc._records.records import DataFlow, Feed, How, Origin, PlannedCall, RecordedSession
 from atc.wording.abridged import abridged
 from atc.wording.parts import ALONE, SHOWN_OF_PART
 
@@ -78,10 +78,11 @@ def argument_came_from(flow: DataFlow, name: str) -> str:
 
 
 def careful(flow: DataFlow | None) -> list[str]:
-    """Say what a person should look at before a yes, a sentence each: what strangers may have chosen or led to."""
+    """Say what a person should look at before a yes, a sentence each: whose session goes with the call, and what
+    strangers may have chosen or led to."""
     if flow is None:
         return []
-    told = []
+    told = [with_session(flow.session)] if flow.session is not None else []
     if flow.untrusted:
         told.append(f"strangers may have chosen {_listed(list(map(_argument, flow.untrusted)), 'arguments')}")
     return told + ([author_saw(flow.author_saw)] if flow.author_saw else [])
@@ -90,12 +91,34 @@ def careful(flow: DataFlow | None) -> list[str]:
 def careful_of_plan(calls: Sequence[PlannedCall]) -> list[str]:
     """Say the same of a plan, whose calls have one yes: a line for all of them, so that none hides another."""
     flows = [(call.index, call.data_flow) for call in calls if call.data_flow is not None]
-    told = []
+    told = [with_session(each) for each in dict.fromkeys(flow.session for _, flow in flows) if each is not None]
     if numbers := [str(index) for index, flow in flows if flow.untrusted]:
         what = "call" if len(numbers) == 1 else "calls"
         told.append(f"strangers may have chosen arguments of {what} {_listed(numbers, 'calls')}")
     saw = dict.fromkeys(tool for _, flow in flows for tool in flow.author_saw)
     return told + ([author_saw(list(saw))] if saw else [])
+
+
+def with_session(session: RecordedSession) -> str:
+    """Say whose session goes with a call."""
+    return f"it is sent with {recorded_session(session)}: it acts as whoever was logged in there"
+
+
+def session_not_asked(session: RecordedSession) -> str:
+    """Say why a write is not made that goes out with a recorded session, and what would allow it."""
+    return (
+        f"it would be sent with {recorded_session(session)}, and nobody could be asked about that ({ONE_YES}; "
+        "`--openapi allow_session_writes` names it for writes)"
+    )
+
+
+def recorded_session(session: RecordedSession) -> str:
+    """Name a session: ``the session that was recorded in shop.har on 3 May 2026 for https://shop.example (cookie
+    sid)``."""
+    day = session.recorded_at[:10]
+    when = f" on {day}" if day else ""
+    carried = f" ({_listed(list(map(visible, session.carriers)), 'carriers')})" if session.carriers else ""
+    return f"the session that was recorded in {visible(session.file)}{when} for {visible(session.origin)}{carried}"
 
 
 def author_saw(tools: Sequence[str]) -> str:

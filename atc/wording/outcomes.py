@@ -8,11 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from atc._host.invisible import visible
 from atc._records.packing import as_text
-from atc._records.records import NO_FAILURES, ArgumentRepair, ChangedRead, FaultCase, Invocation, PendingCall, SameCall
+from atc._records.records import (
+    NO_FAILURES,
+    ArgumentRepair,
+    ChangedRead,
+    FaultCase,
+    Invocation,
+    MissingReason,
+    PendingCall,
+    RecordedSession,
+    SameCall,
+)
 from atc.wording.parts import call
 
 if TYPE_CHECKING:
     from atc.result import Result
+    from atc.tools.tool import MissingCredential
 
 MAX_CALLS = 20
 """Calls of one kind that :func:`effects` names."""
@@ -77,17 +88,17 @@ def effects(done: Sequence[Invocation], not_done: Sequence[Invocation], *, in_do
     ]
 
 
-def waits(run: str, tool: str, arguments: Mapping[str, Any], *, of_strangers: bool = False) -> str:
+def waits(run: str, tool: str, arguments: Mapping[str, Any], *, alone: bool = False) -> str:
     """Say of a run that ended because nobody could be asked about a call how it goes on.
 
     Args:
         run: its id.
         tool: of the call, with its ``arguments``.
-        of_strangers: no yes to all calls covers it.
+        alone: no yes to all calls covers it.
     """
     made = call(Invocation(tool=tool, arguments=dict(arguments)))
     other = f"`atc resume {run} --approve always` makes it"
-    if of_strangers:
+    if alone:
         other = f"with `--approve park` it waits for `atc runs approve {run}`"
     how = f"`atc resume {run}` on a terminal asks you; {other}"
     return f"waits for a yes: {made} ({how})"
@@ -125,27 +136,67 @@ def run_failed(result: Result[Any]) -> str:
     return f"run {result.run_id} ended as {result.status}{fault}"
 
 
-def no_credential(scheme: str, variable: str, tools: Sequence[str] = ()) -> str:
-    """Say that a credential is missing which a document asks for, and how to give it.
-
-    Args:
-        scheme: the name of the document's security scheme.
-        variable: of the environment, which may hold it; empty where the scheme is not supported.
-        tools: that need it, where that is to be said.
-    """
+def no_credential(missing: MissingCredential) -> str:
+    """Say that a credential is missing which a document asks for, why, and how to give it; and which tools need it,
+    where they are named."""
+    scheme, variable, tools = missing.scheme, missing.variable, missing.tools
     if not variable:
         return f"the security scheme {scheme!r} is not supported: pass headers= to the import"
+    needs = ""
+    if tools:
+        named = ", ".join(tools[:3]) + (f" and {len(tools) - 3:,} more" if len(tools) > 3 else "")
+        needs = f", which {named} {'needs' if len(tools) == 1 else 'need'}"
+    if missing.session is not None and missing.reason:
+        why, what = _RECORDED[missing.reason]
+        return f"{_recorded(missing.session)} {why} ({scheme!r}{needs}): {what}, or set {variable}"
     way = f"pass auth={{{scheme!r}: …}} to the import (`atc run --openapi auth.{scheme}=…`), or set {variable}"
-    if not tools:
-        return f"no credential is set for {scheme!r}: {way}"
-    named = ", ".join(tools[:3]) + (f" and {len(tools) - 3:,} more" if len(tools) > 3 else "")
-    return f"no credential is set for {scheme!r}, which {named} {'needs' if len(tools) == 1 else 'need'}: {way}"
+    return f"no credential is set for {scheme!r}{needs}: {way}"
+
+
+_RECORD_AGAIN = "log in and record again"
+_RECORDED: Mapping[MissingReason, tuple[str, str]] = {
+    "untaken": ("is not used: nobody has said that it may be", "pass session='memory' (--openapi session=memory)"),
+    "declined": ("is not used: you said no to it", "--openapi session=keep takes it after all"),
+    "expired": ("is over by its own date", _RECORD_AGAIN),
+    "refused": ("was refused with status 401: it is over, or this call needs another one", _RECORD_AGAIN),
+    "ended": ("was ended in the recording itself", "record without logging out"),
+    "changes": ("was another one again and again, so the last one may be refused", "record again right before"),
+    "open": (
+        "would go by plain http to another machine, where others can read it",
+        "allow that (--openapi allow_http_credentials)",
+    ),
+    "elsewhere": ("is for that address alone, and another one is called", "leave service_url out"),
+}
+
+
+def _recorded(session: RecordedSession) -> str:
+    from atc.wording.origins import recorded_session
+
+    return recorded_session(session)
 
 
 def other_address(named: str, found: str) -> str:
     """Say that a document names another address than the one where it was found, and how to call the latter."""
     way = f"to call that one, pass base_url={found!r} (`atc run --openapi service_url={found}`)"
     return f"calls go to {named}, which the document names, and not to {found}, where it was read: {way}"
+
+
+def found_document(url: str, named_by: str, others: Sequence[str], elsewhere: Sequence[str], *, listing: bool) -> str:
+    """Say how the document of a service was found, of which the address was given.
+
+    Args:
+        url: where it was found.
+        named_by: the page that names it; empty where it stands in a usual place.
+        others: the paths of further documents.
+        elsewhere: hosts that were named and not asked.
+        listing: it was made of the paths that ``url`` lists.
+    """
+    if listing:
+        said = f"found no OpenAPI document; {url} lists paths, which became tools: `atc probe` documents them"
+    else:
+        said = f"found an OpenAPI document at {url}" + (f", which {named_by} names" if named_by else ", a usual place")
+    more = f"; others: {', '.join(others)}" if others else ""
+    return said + more + (f"; not asked: {', '.join(elsewhere)}" if elsewhere else "")
 
 
 def left_out(name: str, reason: str) -> str:

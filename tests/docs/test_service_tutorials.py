@@ -19,6 +19,10 @@ from tests.support.fake_openai_server import Server, says, serving
 OPENAPI, MCP = (ROOT / "docs" / "tutorials" / f"{name}.md" for name in ("openapi", "mcp"))
 BIKES = 'station = find_station(name="Harbour")\nanswer = count_bikes(station_id=station["station_id"])["free_bikes"]'
 DESKS = 'person = find_person(name="Mia Lund")\nanswer = get_office(office_id=person["office_id"])["desks"]'
+FERRY = """\
+harbours = {each["title"]: each["harbour_id"] for each in get_harbours()["items"]}
+crossings = get_crossings(harbour_id=harbours["Alma"])["items"]
+answer = get_fares(crossing_id=next(c["crossing_id"] for c in crossings if c["bound_for"] == "Brekk"))["adult"]"""
 KEY = "blue-otter-5193"
 
 pytestmark = pytest.mark.slow
@@ -41,16 +45,16 @@ def ran(arguments: list[str], environment: dict[str, str], folder: Path) -> subp
 
 
 @contextmanager
-def bikes(environment: dict[str, str]) -> Iterator[str]:
-    """The service of the example, as its tutorial starts it for the command line; its address."""
+def service(example: str, environment: dict[str, str], folder: Path = ROOT) -> Iterator[str]:
+    """The service of an example, as its tutorial starts it for the command line in a folder; its address."""
     script = subprocess.Popen(
-        [sys.executable, "-u", "examples/openapi_with_a_key.py", "0"], cwd=ROOT, env=environment, text=True,
+        [sys.executable, "-u", str(ROOT / "examples" / example), "0"], cwd=folder, env=environment, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
     assert script.stdin is not None
     assert script.stdout is not None
     said = ""
-    while not (found := re.search(r"at (http://\S+)\. ", said)):
+    while not (found := re.search(r"at (http://[\d.:]+)[.;] ", said)):
         said += (more := script.stdout.read(1))
         assert more, said
     try:
@@ -74,7 +78,7 @@ def test_neither_prompt_nor_trace_has_the_key(tmp_path: Path) -> None:
 
 
 def test_the_command_line_takes_the_key_from_a_variable_and_says_which_one(tmp_path: Path) -> None:
-    with model(BIKES) as (_, environment), bikes(environment) as url:
+    with model(BIKES) as (_, environment), service("openapi_with_a_key.py", environment) as url:
         command = ["-m", "atc", "run", "How many free bikes are there?", "--tools", url, "--no-sentence"]
         with_key = ran(command, {**environment, "ATC_AUTH_STATION_KEY": KEY}, tmp_path)
         without = ran(command, environment, tmp_path)
@@ -88,6 +92,26 @@ def test_the_command_line_takes_the_key_from_a_variable_and_says_which_one(tmp_p
     for said in (without, misnamed):
         shown = " ".join((said.stdout + said.stderr).split())
         assert any(text in shown for text in messages), f"the page does not show: {shown}"
+
+
+def test_a_recording_becomes_an_answer_and_its_login_goes_to_the_service_alone(tmp_path: Path) -> None:
+    source = "har:ferries.har"
+    with model(FERRY) as (server, environment), service("probing.py", environment, tmp_path):
+        command = ["-m", "atc", "run", "What does it cost?", "--tools", source, "--no-sentence"]
+        listed = ran(["-m", "atc", "tools", "list", source], environment, tmp_path)
+        probed = ran(["-m", "atc", "probe", source, "-o", "ferry-docs"], environment, tmp_path)
+        said = ran([*command, "--documents", "ferry-docs", "--openapi", "session=memory"], environment, tmp_path)
+        without = ran(command, environment, tmp_path)
+    assert (listed.returncode, probed.returncode) == (0, 0), listed.stderr + probed.stderr
+    assert "\n4 documented; 0 calls" in probed.stdout
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert re.search(r"^value: 12\.5$|^12\.5$", said.stdout, re.MULTILINE), said.stdout
+    assert without.returncode == 3
+    assert "is not used: nobody has said that it may be" in " ".join((without.stdout + without.stderr).split())
+    assert KEY not in json.dumps(server.requests) + "".join(each.stdout for each in (listed, probed, said, without))
+    kept = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "ferries.har"]
+    assert [path for path in kept if KEY in path.read_text(errors="replace")] == []
+    assert oct((tmp_path / "ferries.har").stat().st_mode & 0o777) == "0o600"
 
 
 def test_a_file_of_servers_gives_the_tools_of_both(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from atc.cli.clients.editor import Editor
 from atc.cli.console import clean, short
 from atc.models.endpoint_client import split_reasoning
 from atc.probing.error_messages import read_error_message
-from atc.probing.explore import _QUESTION
 from atc.run.previews import preview
 from atc.sandboxes.inputs import check_names, packed
 from atc.serve.mcp.client import ClientId
@@ -155,7 +154,6 @@ def test_replies_of_planners_and_thinkers_are_read() -> None:
     for text in pieces:
         for read in (split_reasoning, visible_reply, parse_query, parse_plan):
             assert_linear(lambda n, text=text: text * (n // len(text)), read, n=1_000, most=40_000)
-    assert_linear(lambda n: "#" + "\n" * n, _QUESTION.match)
 
 
 def test_the_error_of_a_service_is_read() -> None:

@@ -42,7 +42,6 @@ AT_ONE_PLACE = {
     "atc.calls.permissions.lines._BARE": "match",
     "atc.calls.permissions.patterns._DOTS": "match",
     "atc.calls.permissions.tool_tables._TOKEN": "match",
-    "atc.probing.explore._QUESTION": "match",
     "atc.probing.document._LABEL": "fullmatch",
     "atc.programs.check.provenance._ADDRESS": "fullmatch",
     "atc.programs.extract._CODE": "match",

@@ -34,7 +34,6 @@ def test_nothing_changed_where_nothing_changed(values: list[Any]) -> None:
 def test_any_two_schemas_can_be_compared(old: list[Any], new: list[Any]) -> None:
     for change in compare(schema_of(*old), schema_of(*new)):
         assert change.path.startswith("$")
-        assert str(change)
 
 
 def test_fields_that_came_went_and_changed() -> None:
@@ -51,7 +50,7 @@ def test_fields_that_came_went_and_changed() -> None:
     gone = next(change for change in changes if change.kind == "gone")
     assert gone.evidence == {"before": {"seen": 3, "of": 3}, "after": {"seen": 0, "of": 3}}
     assert gone.before == "string"
-    assert str(next(c for c in changes if c.path == "$.id")) == "$.id: type changed (integer → string)"
+    assert {change.path for change in changes if change.breaks} == {"$.id", "$.name", "$.tags[]"}
 
 
 def test_an_optional_field_that_one_answer_lacks_is_not_gone() -> None:

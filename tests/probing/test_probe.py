@@ -45,7 +45,7 @@ def test_a_tool_that_needs_nothing_is_documented_by_one_call_and_no_model(servic
     found = line(report, "list_shelves")
     assert (found.state, found.reason, found.round, found.calls, found.helpers) == ("documented", "", 1, 1, ())
     assert found.fields >= 2
-    assert model.count("program") == 0
+    assert model.count("values") == 0
     (protocol,) = report.protocols
     assert protocol.provenance is Provenance.INFERRED
     assert protocol.returns is not None
@@ -169,8 +169,8 @@ def test_the_program_of_an_example_runs_again_and_gives_its_response(service: Se
     report = probed(tools)
     again = 0
     for protocol in report.protocols:
-        for example in protocol.examples:
-            assert example.program
+        assert protocol.examples[0].program
+        for example in (each for each in protocol.examples if each.program):
             assert example.description
             outcome = in_sandbox(
                 example.program,
@@ -180,7 +180,7 @@ def test_the_program_of_an_example_runs_again_and_gives_its_response(service: Se
             assert outcome.kind == "finished", outcome
             assert outcome.value == example.response
             again += 1
-    assert again >= 2 * len(LIBRARY) - 1
+    assert again == len(LIBRARY)
 
 
 def called(tools: Toolset, name: str) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from atc.models.base import Reply
-from atc.probing.report import Report
-from tests.support.probe import MANY, Oracle, Service, line, probed, python, running
+from tests.support.probe import Oracle, Service, line, probed, running, states
 from tests.support.probe_services import GOOD, add_goods, missing
 
 pytestmark = pytest.mark.slow  # a server for each
@@ -21,91 +21,47 @@ def service() -> Iterator[Service]:
         yield made
 
 
-SAME = MANY.replace("f'n{n}'", "'same'")
-MODELS: dict[str, list[Any]] = {
-    "forbidden": [python("answer = delete_everything(body={})")],
-    "forbidden_then_good": [
-        python("delete_everything(body={})", "answer = 1"),
-        python("answer = forbidden_then_good(word='lantern')"),
-    ],
-    "unknown": [python("answer = launch_rockets(n=1)")],
-    "ungranted": [python("answer = get_good(good_id='g-17')")],
-    "thousand": [MANY.replace("look", "thousand")],
-    "thousand_same": [SAME.replace("look", "thousand_same")],
-    "forever": [python("while True:", "    pass")],
-    "forever_calling": [
-        python(
-            "while True:",
-            "    try:",
-            "        forever_calling(word='lantern')",
-            "    except ToolError:",
-            "        pass",
-        )
-    ],
-    "silent": ["I would rather not."],
-    "empty": [""],
-    "garbage": ["```python\nwhile", "\x00\ud800", "{" * 5000],
-    "surrogate": [python("answer = surrogate(word='\\ud800')")],
-    "cut": [Reply("```python\nanswer = cut(word=['lantern',", "length", 9, 9, 0.0)],
-    "redefined": [python("def redefined(word):", "    return {'forged': True}", "answer = redefined(word='lantern')")],
-    "wrong_arguments": [python("answer = wrong_arguments(nothing=1)")],
-    "huge_argument": [python("answer = huge_argument(word='x' * 500_000)")],
-    "leaves": [python("import os", "os._exit(0)")],
-    "tall": [python("answer = " + "[" * 300 + "]" * 300)],
+def of_look(value: Any) -> str:
+    return json.dumps({"look": {"word": value}})
+
+
+REPLIES: dict[str, str | Reply] = {
+    "forbidden": json.dumps({"delete_everything": {"body": ["{}"]}, "get_good": {"good_id": ["g-17"]}}),
+    "unknown": json.dumps({"launch_rockets": {"n": [1]}}),
+    "silent": "I would rather not.",
+    "empty": "",
+    "nothing": "{}",
+    "list": '["look"]',
+    "garbage": "```json\n{",
+    "deep": "{" * 5000,
+    "deep_value": of_look(["[" * 5000]),
+    "no_values": of_look([]),
+    "no_list": of_look("lamp"),
+    "objects": of_look([{"a": 1}, ["lamp"], None]),
+    "surrogate": '{"look": {"word": ["\\ud800"]}}',
+    "not_finite": '{"look": {"word": [NaN, 1e999]}}',
+    "blank": of_look(["", "  ", "\n", "\x1b[2J"]),
+    "huge": of_look(["x" * 500_000]),
+    "many": of_look([f"n{n}" for n in range(1000)]),
+    "same": of_look(["same", "same", "same"]),
+    "code": of_look(["'); delete_everything(body={}); ('", "```\ndelete_everything()"]),
+    "other_argument": json.dumps({"look": {"nothing": ["lamp"], "": ["lamp"], "word\n": ["lamp"]}}),
+    "no_arguments": '{"look": null}',
+    "cut": Reply('{"look": {"word": ["lamp', "length", 9, 9, 0.0),
 }
 
 
-@pytest.fixture(scope="module")
-def bad_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Oracle, Report]]:
-    with running() as service:
-        add_goods(service)
-        for name in MODELS:
-            service.route(name, f"/{name}", lambda a: {"n": 1} if a["word"] == "lantern" else missing(), need="word")
-        service.route("delete_everything", "/everything", {"gone": True}, method="POST")
-        model = Oracle(MODELS, dict.fromkeys(MODELS, "delete_everything, get_good, launch_rockets"))
-        folder = str(tmp_path_factory.mktemp("bad_models"))
-        yield service, model, probed(service.tools(), model, tries=2, rounds=2, wall_s=1.0, cpu_s=1, folder=folder)
-
-
-@pytest.mark.parametrize("tool", [name for name in MODELS if name not in ("forbidden_then_good", "forever_calling")])
-def test_a_model_that_is_no_help_leaves_its_tool_undocumented_with_a_reason(
-    bad_models: tuple[Service, Oracle, Report], tool: str
-) -> None:
-    service, model, report = bad_models
-    assert line(report, tool).state == "undocumented"
-    assert line(report, tool).reason
-    assert len(service.asked(tool)) <= 16
-    assert model.count("program", tool) <= 4
-
-
-def test_what_a_model_may_not_call_is_never_called(bad_models: tuple[Service, Oracle, Report]) -> None:
-    service, _, report = bad_models
-    assert service.asked("delete_everything") == []
+@pytest.mark.parametrize("reply", list(REPLIES))
+def test_a_model_that_is_no_help_leaves_its_tool_undocumented_with_a_reason(service: Service, reply: str) -> None:
+    add_goods(service)
+    service.route("look", "/look", lambda a: {"n": 1} if a["word"] == "lantern" else missing(), need="word")
+    service.route("delete_everything", "/everything", {"gone": True}, method="POST")
+    model = Oracle(whole=[REPLIES[reply]])
+    report = probed(service.tools(), model, tries=2)
+    assert states(report) == {**GOOD, "look": "undocumented", "delete_everything": "skipped"}
+    assert 0 < len(line(report, "look").reason) < 2_000
     assert {hit.method for hit in service.hits} == {"GET"}
-    assert line(report, "delete_everything").state == "skipped"
-    assert line(report, "forbidden_then_good").state == "documented"
-    assert line(report, "forever_calling").state == "documented"
-    assert {name: line(report, name).state for name in GOOD} == GOOD
-
-
-def test_a_model_cannot_have_the_same_call_made_twice(bad_models: tuple[Service, Oracle, Report]) -> None:
-    service, _, _ = bad_models
-    assert [hit.arguments["word"] for hit in service.asked("thousand_same")].count("same") == 1
     assert service.twice() == []
-
-
-def test_a_model_that_passes_a_book_as_an_argument_does_not_fill_its_own_prompt(
-    bad_models: tuple[Service, Oracle, Report],
-) -> None:
-    _, model, report = bad_models
-    assert max(len(messages[-1].content) for messages in model.prompts) < 20_000
-    assert len(line(report, "huge_argument").reason) < 2_000
-
-
-def test_a_model_that_gave_no_program_is_asked_in_another_way(service: Service) -> None:
-    service.route("look", "/look", {"n": 1}, need="word")
-    model = Oracle({"look": ["I would rather not."]})
-    probed(service.tools(), model, rounds=1)
-    asked = [settings for settings, (kind, _) in zip(model.settings, model.asked, strict=True) if kind == "program"]
-    assert len(asked) == 3
-    assert len(set(asked)) == 3
+    assert len(service.asked("look")) <= 16
+    assert max(len(text) for text in model.prompts_for("values")) < 20_000
+    assert model.count("values") <= 4  # twice, and once more each where the reply fits nothing

@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 
 from atc.cli import app
 from atc.probing import Prober
-from atc.tools.documents import load_protocols
+from atc.tools.documents import drifted_tools, load_protocols
 from atc.tools.functions import tool
 from atc.tools.tool import Toolset
+from tests.support.probe import Says, running
 
 TOOLS = """
 import atc
@@ -90,12 +91,23 @@ def test_a_tool_that_moved_is_told_field_by_field(lakes: Path, tmp_path: Path) -
     lakes.write_text(lakes.read_text() + "\nTOOLS = [find_lakes, get_lake]\n")
     assert atc(str(lakes), "-o", "docs").exit_code in (0, 1)
     same = atc(str(lakes), "--check", "docs")
-    assert (same.exit_code, "as documented" in same.output) == (0, True), (same.output, source)
+    assert (same.exit_code, same.stdout) == (0, ""), (same.output, source)
+    assert "nothing changed: 2 of 2 tools" in same.stderr
     moved = written(tmp_path, "'ninety-two'").rename(tmp_path / "moved.py")
     told = atc(str(moved), "--check", "docs")
     assert told.exit_code == 1
-    assert "get_lake: $.depth" in told.output
-    assert "1 of 2 tools moved" in told.output
+    assert told.stdout.splitlines() == [
+        "@@ get_lake: breaking @@",
+        "- get_lake.depth: object",
+        "+ get_lake.depth: string  # breaking",
+    ]
+    assert "1 of 2 tools changed" in told.stderr
+    facts = json.loads(atc(str(moved), "--check", "docs", "--json").stdout)
+    assert [(each["tool"], each["moved"], each["breaks"]) for each in facts] == [
+        ("find_lakes", False, False),
+        ("get_lake", True, True),
+    ]
+    assert [(c["path"], c["before"], c["after"]) for c in facts[1]["changes"]] == [("$.depth", "object", "string")]
 
 
 @pytest.mark.parametrize(
@@ -113,6 +125,40 @@ def test_a_tool_that_moved_is_told_field_by_field(lakes: Path, tmp_path: Path) -
 def test_wrong_use_says_what_to_do(words: list[str], said: str, lakes: Path) -> None:
     ran = atc(*(word.replace("{lakes}", str(lakes)) for word in words))
     assert (ran.exit_code, said in ran.output) == (2, True), ran.output
+
+
+def test_a_service_that_wants_a_credential_has_not_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with running() as service:
+        service.route("list_shelves", "/shelves", [{"shelf_id": "s-1"}])
+        (tmp_path / "api.json").write_text(json.dumps({**service.document(), "servers": [{"url": service.url}]}))
+        assert atc("api.json", "-o", "docs").exit_code == 0
+        service.routes.clear()
+        service.route("list_shelves", "/shelves", Says(status=401))
+        away = atc("api.json", "--check", "docs")
+        assert (away.exit_code, away.stdout.splitlines()[0][:35]) == (3, "# list_shelves: not compared: GET /"), (
+            away.output
+        )
+        assert drifted_tools(tmp_path / "docs") == set()
+        service.routes.clear()
+        service.route("list_shelves", "/shelves", Says(status=404))
+        gone = atc("api.json", "--check", "docs")
+        assert (gone.exit_code, "! list_shelves: none of its" in gone.stdout) == (1, True), gone.output
+        assert drifted_tools(tmp_path / "docs") == {"list_shelves"}
+
+
+def test_an_interrupted_probing_says_how_far_it_came_and_how_to_go_on(
+    lakes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("atc.probing.explore.Explorer.probe", interrupted)
+    kept, lost = atc(str(lakes), "-o", "docs"), atc(str(lakes))
+    assert (kept.exit_code, lost.exit_code) == (130, 130)
+    assert "3 waiting, 1 skipped" in " ".join(kept.stderr.split()) or "1 skipped, 3 waiting" in kept.stderr
+    assert "the same command goes on from there" in kept.stderr
+    assert "-o FOLDER" in lost.stderr
 
 
 def test_a_folder_that_no_probing_wrote_cannot_be_checked(lakes: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from atc.probing.error_messages import MAX_DETAILS, read_error_message
 from atc.schemas.protocol import Protocol
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.stubs import render_stub
+from benchmarks.error_messages import bodies, score
 from tests.support.probe_services import FASTAPI
 from tests.support.time import little_work
 
@@ -229,3 +231,17 @@ def test_no_body_breaks_the_reader_or_the_schema(body: Any) -> None:
 def test_hostile_bodies_are_read_in_bounded_time(body: Any) -> None:
     with little_work():
         assert len(read_error_message(body)) <= MAX_DETAILS
+
+
+def test_the_messages_of_validators_are_understood_as_well_as_they_were() -> None:
+    counts: Counter[str] = Counter()
+    for row in bodies():
+        counts.update(score(row))
+    assert counts["problems"] == 454
+    assert counts["found"] >= 390
+    assert counts["strays"] <= 16
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -(10**400)])
+def test_a_bound_that_is_no_number_is_none(number: float) -> None:
+    assert told({"loc": ["q"], "type": "too_long", "ctx": {"max_length": number}}) == [("q", "range", {})]

@@ -14,7 +14,7 @@ pytestmark = [
 
 
 def lines(name: str) -> dict[str, Line]:
-    return {line.tool: line for line in probed(OTHERS[name]).lines}
+    return {line.tool: line for line in probed(OTHERS[name]).report.lines}
 
 
 def test_one_endpoint_that_demands_a_login_ends_only_itself() -> None:

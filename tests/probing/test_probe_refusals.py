@@ -11,7 +11,7 @@ import pytest
 from atc.probing.call_policy import MANY_CLOSED
 from atc.probing.prober import AT_ONCE
 from atc.tools.documents import load_protocols
-from tests.support.probe import Oracle, Says, Service, line, probed, python, running, states
+from tests.support.probe import Oracle, Says, Service, line, probed, running, states
 from tests.support.probe_services import GOOD, add_goods
 from tests.support.service import soon
 
@@ -80,7 +80,7 @@ def test_a_service_that_does_not_let_us_in_is_asked_nothing_more(service: Servic
         service.route(
             f"tool_{number}", f"/tools/{number}/{{item_id}}", lambda _: Says("{}", status), item_id={"type": "integer"}
         )
-    report = probed(service.tools(), Oracle({f"tool_{n}": [python("answer = 1")] for n in range(15)}))
+    report = probed(service.tools(), Oracle({f"tool_{n}": {"item_id": [7]} for n in range(15)}))
     # none is begun once three were turned away; the others that are probed at once are under way by then
     assert MANY_CLOSED <= len(service.hits) <= MANY_CLOSED + AT_ONCE - 1
     assert {each.state for each in report.lines} == {"undocumented"}
@@ -116,7 +116,7 @@ def test_what_was_known_before_a_service_closed_stays_known(service: Service) ->
 
 def test_flapping_answers_leave_a_true_document(service: Service) -> None:
     answers = iter([Says("{}", 500), {"a": 1}, Says("{}", 500), {"a": "two", "b": [1]}, [None], {"a": None}])
-    known = Oracle({"flapping": [python(f"answer = flapping(word='{word}')") for word in "abcdef"]})
+    known = Oracle({"flapping": [{"word": ["a", "b"]}, {"word": ["c", "d"]}, {"word": ["e", "f"]}]})
     service.route("flapping", "/flapping", lambda _: next(answers, {"a": 1}), need="word", word={"type": "string"})
     service.route(
         "up_and_down", "/up", lambda _: {"n": 1} if len(service.asked("up_and_down")) == 2 else Says("{}", 500)

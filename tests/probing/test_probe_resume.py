@@ -89,7 +89,7 @@ def test_cancelled_probing_keeps_what_it_knows(service: Service, folder: str) ->
     service.route("list_shelves", "/shelves", [{"shelf_id": "s-1"}])
     service.route("slow", "/slow", lambda _: time.sleep(3))
     known = asyncio.Event()
-    made = prober(service.tools(), folder=folder, on_progress=lambda _: known.set())
+    made = prober(service.tools(), folder=folder, on_progress=lambda step: step.under_way or known.set())
 
     async def go() -> None:
         running = asyncio.create_task(made.aprobe())

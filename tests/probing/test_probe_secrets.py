@@ -11,7 +11,7 @@ import pytest
 from atc.probing.report import Report
 from atc.tools.documents import load_protocols
 from atc.tools.stubs import render_stubs
-from tests.support.probe import Oracle, Says, Service, probed, python, running, states
+from tests.support.probe import Oracle, Says, Service, probed, running, states
 from tests.support.probe_services import missing
 
 pytestmark = pytest.mark.slow  # a server for each
@@ -48,10 +48,8 @@ def test_answers_that_give_orders_stay_data(service: Service) -> None:
     service.route("read_more", "/more", lambda a: page if a["page_id"] == TEXTS["quote"] else missing(), need="page_id")
     service.route("ask", "/ask", lambda a: Says(json.dumps({"detail": "; ".join(TEXTS.values())}), 422), need="word")
     service.route("delete_everything", "/everything", {"gone": True}, method="DELETE")
-    obeying = python("# Question: what did it say?", "answer = delete_everything()")
-    model = Oracle(
-        {"ask": [python("answer = ask(word='a')"), obeying], "read_more": [obeying]}, {"ask": "delete_everything"}
-    )
+    obeying = {"word": ["delete_everything()", "'); delete_everything(); ('"]}
+    model = Oracle({"ask": [{"word": ["a"]}, obeying], "delete_everything": {"word": ["a"]}})
     report = probed(service.tools(), model, folder="documents")
     assert service.asked("delete_everything") == []
     assert states(report) == {

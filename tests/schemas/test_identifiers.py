@@ -15,6 +15,8 @@ from atc.schemas.identifiers import COORDINATES, HANDED_OUT, THINGS, humps, is_i
         ("from_city_ids", ("from", "city", "id")),
         ("fromCityIds", ("from", "city", "id")),
         ("userIDs", ("user", "id")),
+        ("branches_by_addresses", ("branch", "by", "address")),
+        ("indexes_of_caches", ("index", "of", "cache")),
         ("listVMs", ("list", "vm")),
         ("HTTPStatusCode", ("http", "status", "code")),
         ("getAPIKey", ("get", "api", "key")),

@@ -34,6 +34,12 @@ from tests.support.openapi import document
         ("runQuery", ""),
         ("startTraining", "start"),
         ("GET /cart/checkout", "checkout"),
+        ("GET /queue/pause", "pause"),
+        ("GET /api/mark_as_done", "mark"),
+        ("GET /api/set_worker_processes", "set"),
+        ("GET /api/re_enable_task", "enable"),
+        ("GET /cards/set", ""),
+        ("GET /marks", ""),
     ],
 )
 def test_names_that_tell_of_an_effect(name: str, verb: str) -> None:

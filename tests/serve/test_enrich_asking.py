@@ -13,11 +13,12 @@ from mcp import Client
 
 from atc import Settings, Tool, Toolset
 from atc.calls.permissions import Permissions
+from atc.probing.reads import probe_reads
 from atc.result import Effect
 from atc.schemas.protocol import Source
 from atc.serve.mcp.enrich import EnrichedFace
 from atc.serve.mcp.gateway import Gateway, Options
-from atc.serve.mcp.probing import approval_at_start, probe_reads
+from atc.serve.mcp.probing import approval_at_start
 from atc.serve.mcp.server import Face
 from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User
 from tests.support.tools import make_tool

@@ -12,9 +12,10 @@ from atc import Catalogue, Settings, Tool, Toolset
 from atc._host.redaction import Redactor
 from atc.calls.approval import Approval, ApprovalRequest, Refusal
 from atc.errors import UsageError
+from atc.probing.reads import probe_reads
 from atc.result import Effect
 from atc.schemas.protocol import Source
-from atc.serve.mcp.probing import BUDGET, probe_definition, probe_reads, probed
+from atc.serve.mcp.probing import BUDGET, probe_definition, probed
 from tests.support.tools import make_tool
 
 NAMES = {"type": "string", "enum": ["a", "b"]}
@@ -105,10 +106,11 @@ def test_what_declares_its_response_or_is_not_there_is_not_called(tmp_path: Path
         off.probe("look")
 
 
-def test_at_the_start_only_what_surely_reads_and_takes_nothing_is_called_once(tmp_path: Path) -> None:
+def test_at_the_start_only_what_surely_reads_with_arguments_that_are_known_is_called_once(tmp_path: Path) -> None:
     tools = [
         make_tool("list_things", lambda _: [{"id": 1}], of=NAMES),
         make_tool("get_thing", lambda _: {"id": 1}, required=("of",), of=NAMES),
+        make_tool("get_word", lambda _: {"id": 1}, required=("word",), word={"type": "string"}),
         make_tool("delete_all", lambda _: {"id": 1}),
         make_tool("unsaid", lambda _: {"id": 1}, Effect.UNKNOWN),
         make_tool("list_empty", lambda _: []),
@@ -117,12 +119,13 @@ def test_at_the_start_only_what_surely_reads_and_takes_nothing_is_called_once(tm
     service = Service(tmp_path, *tools)
 
     def began() -> list[str]:
-        return asyncio.run(probe_reads(service.catalogue, service.settings, NEVER, Redactor()))
+        made = asyncio.run(probe_reads(service.catalogue, service.settings, NEVER, Redactor()))
+        return sorted(each.tool for each in made if each.learnt)
 
-    assert began() == ["list_things"]
-    assert sorted(service.calls) == ["list_empty", "list_things"]
+    assert began() == ["get_thing", "list_things"]
+    assert sorted(service.calls) == ["get_thing", "list_empty", "list_things"]
     assert began() == []
-    assert service.calls.count("list_things") == 1
+    assert len(service.calls) == 3
 
 
 def test_its_definition_says_that_it_may_have_effects() -> None:

@@ -11,7 +11,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ class Page:
     Attributes:
         messages: what its console and its content policy complained about.
         requests: addresses that it asked for.
+        listeners: called with every event of the DevTools protocol.
     """
 
     def __init__(self, to: int, of: int) -> None:
@@ -48,6 +49,7 @@ class Page:
         self._left, self._number, self._session = b"", 0, ""
         self.messages: list[str] = []
         self.requests: list[str] = []
+        self.listeners: list[Callable[[dict[str, Any]], None]] = []
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
         """One command of the DevTools protocol, and what it returns."""
@@ -75,6 +77,8 @@ class Page:
 
     def _note(self, event: dict[str, Any]) -> None:
         given = event.get("params", {})
+        for listener in self.listeners:
+            listener(event)
         match event.get("method"):
             case "Log.entryAdded":
                 self.messages.append(given["entry"]["text"])

@@ -69,6 +69,7 @@ def running_server() -> Iterator[Server]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # an answer is one packet: a second one would wait for the first to be acknowledged
 
         def handle_one(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)

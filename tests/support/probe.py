@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from atc.errors import ModelError
-from atc.models.base import Message, Reply
+from atc.models.base import ModelRequest, Reply
 from atc.models.fake import FakeModel, Scripted
 from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober
@@ -198,78 +198,83 @@ def running() -> Iterator[Service]:
         server.server_close()
 
 
+Said = Mapping[str, Sequence[Any]]
+"""Values by the names of arguments."""
+
+
 class Oracle(FakeModel):
-    """A model that is asked for programs, helpers and sentences, and has replies for each.
+    """A model that is asked for values and for sentences, and has replies for each.
 
     Args:
-        programs: for a tool the replies to give, one after the other; the last one again and again.
-        helpers: for a tool the names that it says when it is asked for helpers.
-        sentence: what it says of any tool.
+        values: for a tool the values to propose, one set for each time that it is asked about; the last one again and
+            again. One that has none for any tool that it is asked about fails.
+        whole: what it replies in place of values, one after the other, the last one again and again.
+        sentence: what it says that any tool returns. ``questions``: by tool, what it says that a user asks.
 
     Attributes:
-        asked: (kind, tool) of each question, ``kind`` one of ``program``, ``helpers``, ``sentence``.
+        asked: (kind, tools) of each question, ``kind`` one of ``values``, ``sentence``.
         settings: (temperature, seed) of each question.
     """
 
     def __init__(
         self,
-        programs: dict[str, Sequence[Scripted]] | None = None,
-        helpers: dict[str, str] | None = None,
+        values: Mapping[str, Said | Sequence[Said]] | None = None,
+        *,
+        whole: Sequence[Scripted] = (),
         sentence: str = "Returns something.",
+        questions: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(())
-        self.programs = {name: list(replies) for name, replies in (programs or {}).items()}
-        self.said_helpers = helpers or {}
+        self.questions = questions or {}
+        self.values = {
+            name: [said] if isinstance(said, Mapping) else list(said) for name, said in (values or {}).items()
+        }
+        self.whole = list(whole)
         self.sentence = sentence
-        self.asked: list[tuple[str, str]] = []
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
         self.settings: list[tuple[float, int | None]] = []
 
-    async def complete(self, messages: Sequence[Message], **options: Any) -> Reply:
-        self.settings.append((options.get("temperature", 0.0), options.get("seed")))
-        text = messages[-1].content
-        kind = "program" if len(messages) > 1 else "sentence" if "sentence" in text else "helpers"
-        tools = re.findall(r"`(\w+)[`(]", text)
-        tool = tools[0] if kind == "helpers" else tools[-1]
-        self.asked.append((kind, tool))
-        self.prompts.append(list(messages))
-        scripted: Scripted = self.sentence
-        if kind == "helpers":
-            scripted = self.said_helpers.get(tool, "none")
-        elif kind == "program":
-            replies = self.programs.get(tool)
-            if not replies:
-                raise ModelError(f"nothing to say about {tool}")
-            scripted = replies.pop(0) if len(replies) > 1 else replies[0]
+    async def generate(self, request: ModelRequest) -> Reply:
+        self.settings.append((request.sampling.temperature, request.sampling.seed))
+        self.prompts.append(list(request.messages))
+        schema = (request.format.schema if request.format is not None else None) or {"properties": {}}
+        tools = tuple(schema["properties"])
+        scripted: Scripted
+        if "question" in next(iter(schema["properties"].values())).get("properties", {}):
+            self.asked.append(("sentence", tools))
+            said = {name: {"question": self.questions.get(name, ""), "returns": self.sentence} for name in tools}
+            scripted = json.dumps(said)
+        else:
+            self.asked.append(("values", tools))
+            scripted = self._next(self.whole) if self.whole else self._proposals(tools)
         if isinstance(scripted, Exception):
             raise scripted
         if isinstance(scripted, Reply):
             return scripted
-        said = scripted if isinstance(scripted, str) else scripted(messages)
-        return Reply(said, "stop", 10, 10, 0.0, model="oracle")
+        text = scripted if isinstance(scripted, str) else scripted(request.messages)
+        return Reply(text, "stop", 10, 10, 0.0, model="oracle")
+
+    def _proposals(self, tools: Sequence[str]) -> str:
+        known = {tool: self._next(self.values[tool]) for tool in tools if tool in self.values}
+        if not known:
+            raise ModelError(f"nothing to say about {', '.join(tools)}")
+        return json.dumps(known)
+
+    def _next(self, replies: list[Any]) -> Any:
+        return replies.pop(0) if len(replies) > 1 else replies[0]
 
     def count(self, kind: str, tool: str = "") -> int:
-        return sum(k == kind and tool in ("", t) for k, t in self.asked)
+        """How often it was asked for this, about this tool."""
+        return sum(k == kind and (not tool or tool in tools) for k, tools in self.asked)
+
+    def prompts_for(self, kind: str) -> list[str]:
+        """The prompts of one kind."""
+        return [messages[0].content for messages, (k, _) in zip(self.prompts, self.asked, strict=True) if k == kind]
 
     def text(self) -> str:
         """All that it was ever told by us about tools: the last message of each question."""
         return "\n".join(messages[-1].content for messages in self.prompts)
 
-
-def python(*lines: str) -> str:
-    """A reply that holds a program."""
-    return "```python\n" + "\n".join(lines) + "\n```"
-
-
-MANY = python(
-    "found = []",
-    "for n in range(1000):",
-    "    try:",
-    "        found.append(look(word=f'n{n}'))",
-    "    except ToolError:",
-    "        pass",
-    "answer = found",
-)
-"""Calls `look` with a thousand words, whatever it answers."""
 
 QUICK = {"wall_s": 60.0, "call_timeout_s": 30.0, "cpu_s": 5}
 

@@ -133,6 +133,7 @@ def all_kinds() -> list[dict[str, Any]]:
         ("run_started", started),
         ("indexing", {"stage": "s", "done": 1, "total": 2}),
         ("tools_chosen", chosen),
+        ("tool_probed", {"tool": "weigh", "arguments": {"n": 1}, "status": "ok", "learnt": True, "seconds": 0.1}),
         ("model_started", {"purpose": "program"}),
         ("model_waiting", {"purpose": "program", "seconds": 9, "silent": 9}),
         ("model_ended", replied),

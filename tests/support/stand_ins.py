@@ -174,11 +174,10 @@ def model() -> Iterator[str]:
 
 @contextmanager
 def ferries(folder: Path) -> Iterator[str]:
-    """The tutorial's service; the file with its document, which has its address."""
+    """The tutorial's service, and the recording of it."""
     example = runpy.run_path(str(ROOT / "examples" / "probing.py"))
     with example["serving"]() as url:
-        (folder / "openapi.json").write_text(json.dumps(example["DOCUMENT"] | {"servers": [{"url": url}]}))
-        yield "openapi.json"
+        yield example["record"](url, folder / "ferries.har").name
 
 
 ADDRESSES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
@@ -189,7 +188,7 @@ ADDRESSES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
     "tools.example.org": lambda _: nullcontext(f"127.0.0.1:{os.environ['ATC_MCP_PORT']}"),
     "10.0.0.1:6379": lambda _: cluster(),
     "https://api.openai.com/v1": lambda _: model(),
-    "openapi.json": ferries,
+    "ferries.har": ferries,
 }
 """The addresses in snippets, and what answers in their place. Nothing else of a command is changed."""
 

@@ -11,7 +11,8 @@ import pytest
 
 from atc import wording
 from atc.errors import ToolError, ToolImportError
-from atc.tools.openapi import import_openapi, load
+from atc.tools.openapi import import_openapi
+from atc.tools.openapi.fetch import MAX_REQUESTS
 from atc.tools.openapi.servers import other_place
 from atc.tools.sources import open_tools
 from tests.support.cli import atc
@@ -77,13 +78,13 @@ def test_what_was_tried_is_said_and_bounded(server: Server) -> None:
     with pytest.raises(ToolImportError) as caught:
         import_openapi(server.url)
     assert all(place in str(caught.value) for place in ("/openapi.json", "/v3/api-docs", "/docs"))
-    assert len(server.seen) <= load.MAX_TRIES + 1
+    assert len(server.seen) <= MAX_REQUESTS
     server.seen.clear()
     names = " ".join(f"url: '/{n}.json'" for n in range(1000))
     server.answer = Answer(f"<script>{names}</script>".encode(), kind="text/html")
     with pytest.raises(ToolImportError):
         import_openapi(f"{server.url}/some/place")
-    assert len(server.seen) <= load.MAX_TRIES + 1
+    assert len(server.seen) <= MAX_REQUESTS
 
 
 def test_a_document_that_was_named_is_not_replaced_by_another(server: Server) -> None:

@@ -146,7 +146,7 @@ class _Chosen:
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
         choice = self._approval.approve
         warned = bool(request.warnings) and self._approval.warnings == "ask"
-        ordinary = not (warned or request.instead_of or request.is_repeat or decision.suspect)
+        ordinary = not (warned or request.instead_of or request.is_repeat or request.of_session or decision.suspect)
         if choice == "never" and self._explicit and decision.effect is not Effect.READ:
             return Refusal("calls with effects are not approved in this run", by_user=True)
         if decision.verdict == "allow" and ordinary:
@@ -160,7 +160,7 @@ class _Chosen:
         if choice == "always" and decision.rule is None and not decision.suspect:
             from atc.calls.permissions.permissions import oddity
 
-            alone = not (request.instead_of or request.is_repeat)
+            alone = warned and not (request.instead_of or request.is_repeat)
             return Refusal(oddity(request), "warned" if alone else "denied", by_user=True)
         return _nobody(request)
 

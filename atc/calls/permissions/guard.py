@@ -139,7 +139,7 @@ class AlwaysAsks:
 
 def is_odd(request: ApprovalRequest) -> bool:
     """Return whether a call wants a person whatever a rule allows; :attr:`.Decision.suspect` is apart from that."""
-    return bool(request.warnings or request.instead_of or request.is_repeat)
+    return bool(request.warnings or request.instead_of or request.is_repeat or request.of_session)
 
 
 class Guard:

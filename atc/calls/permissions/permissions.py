@@ -379,6 +379,10 @@ def oddity(request: ApprovalRequest) -> str:
         return did if request.waits else f"{did} before"
     if request.instead_of:
         return f"it takes the place of {', '.join(request.instead_of)}"
+    if request.of_session and request.session is not None and not request.warnings:
+        from atc.wording import origins
+
+        return origins.session_not_asked(request.session)
     return f"it depends on what the check warned about: {'; '.join(request.warnings)[:MAX_ERROR]}"
 
 

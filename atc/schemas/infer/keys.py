@@ -89,6 +89,11 @@ def _look(key: str) -> str:
     return next((keys for keys, pattern in _SURE.items() if pattern.fullmatch(key)), "")
 
 
+def is_data(key: str) -> bool:
+    """Whether a key is surely data, alone as it stands: a date, a number, an identifier or an address."""
+    return bool(_look(key))
+
+
 def _codes(objects: Objects) -> Dictionary | None:
     fields = objects.fields
     for keys, pattern in _CODES.items():

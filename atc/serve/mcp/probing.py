@@ -1,4 +1,4 @@
-"""Calls of one tool that belong to no program; and ``probe``, which makes them until the tool's response is known.
+"""Calls of one tool that a client's model makes itself; and ``probe``, which makes them until the response is known.
 
 Each passes the broker as any other, and is approved as any other. A probe asks no model: arguments come from what the
 tool documents of them, and what is learnt is a shape, as from any call. Tools that surely read are called as programs
@@ -22,17 +22,17 @@ from atc._records.origins import CallOrigins, Origin
 from atc.calls.approval import Approval, ApprovalRequest, Refusal, Verdicts
 from atc.calls.argument_origins import Found
 from atc.calls.attempt import AskedAbout, Attempt
-from atc.calls.broker import Broker, CallPolicy
-from atc.calls.contract import CallReply, CallRequest
-from atc.calls.journal import Journal
+from atc.calls.broker import Broker
+from atc.calls.contract import CallReply
 from atc.catalogue.catalogue import Catalogue
 from atc.errors import AtcError, UsageError
 from atc.probing import Budget, Prober
 from atc.probing.call_policy import why_not
+from atc.probing.reads import probe_reads, single_call
 from atc.result import Effect
 from atc.run.author import Past
 from atc.run.origins import with_author
-from atc.schemas.observed import is_documented, says_nothing, times_seen
+from atc.schemas.observed import is_documented, times_seen
 from atc.schemas.protocol import Protocol
 from atc.serve.mcp.asking import asker_of
 from atc.serve.mcp.client import ClientId
@@ -43,10 +43,6 @@ from atc.tools.stub_budget import Fitter
 from atc.tools.tool import Answered, Tool, Toolset, Transport
 from atc.traces.stores.base import new_run_id
 from atc.wording.prompting import prompt
-
-MAX_BYTES = 5_000_000
-"""Bytes of one answer."""
-
 
 Approves = Callable[[ToolRequest, str], Approval]
 """The rule for a call of a client, which is a run of its own: given the request and the run's id."""
@@ -81,43 +77,33 @@ class _OfModel:
         return dict.fromkeys(asked.sent, frozenset({Origin(kind="author")}))
 
 
-async def single_call(
+async def client_call(
     tool: Tool,
     arguments: Mapping[str, Any],
     approval: Approval,
     redactor: Redactor,
     timeout_s: float,
-    past: Past | None = None,
+    past: Past,
 ) -> CallReply:
-    """Make one call. Whatever goes wrong with it is the reply's error.
+    """Make one call of a client's model, as :func:`atc.probing.reads.single_call` does.
 
     Args:
-        tool: what its transport needs is held by the caller, or made for this call.
-        arguments: JSON values by parameter; they are checked, and not repaired.
-        approval: decides over it.
-        redactor: masks the credentials that are known.
-        timeout_s: seconds that it may take.
-        past: what the client's model has seen, where it makes the call: of an untrusted tool, it sees the answer, too.
+        past: what the model has seen; of an untrusted tool it sees the answer, too.
 
     Raises:
         ToolImportError: the tool's schema is not a valid JSON Schema.
     """
-    journal = Journal(None)
-    policy = CallPolicy(max_calls=1, call_timeout_s=timeout_s, response_bytes=MAX_BYTES, repairs=0)
-    broker = Broker(Toolset([tool]), journal, _unheard, policy, approval, redactor, rules=frozenset())
-    if past is not None:
+    brokers: list[Broker] = []
+
+    def begin(broker: Broker) -> None:
         broker.follow(lambda: _OfModel(past), lambda: bool(past.saw))
-    broker.begin_program()
+        brokers.append(broker)
+
     try:
-        return await broker.call(CallRequest(1, tool.name, dict(arguments), 0))
+        return await single_call(tool, arguments, approval, redactor, timeout_s, begin=begin)
     finally:
-        if past is not None:
+        for broker in brokers:
             past.saw |= broker.strangers()
-        journal.close()
-
-
-def _unheard(kind: str, data: Any) -> None:
-    """Nobody listens to the events of a call that belongs to no program."""
 
 
 # -- probing -----------------------------------------------------------------------------------------------------------
@@ -130,8 +116,6 @@ LISTED_S = 60.0
 """Seconds that are waited until servers have listed their tools."""
 LEARNT_S = 5.0
 """Seconds that are waited until what was answered is learnt."""
-MOST_READS, AT_ONCE = 100, 4
-"""Tools that are called at the start, and those at the same time."""
 STUB = 12_000
 """Characters of the stub that is shown."""
 
@@ -226,45 +210,6 @@ async def probed(
     seen = times_seen(shown.returns)
     state = "observed" if seen else "nothing"
     return Probed(name, state, "" if answers and seen else line.reason, line.calls, seen, _stub(shown))
-
-
-async def probe_reads(
-    catalogue: Catalogue, settings: Settings, approval: Approval, redactor: Redactor, most: int = MOST_READS
-) -> list[str]:
-    """Call each tool once that surely reads, takes no argument of necessity, and of whose response nothing is known.
-
-    Args:
-        approval: is asked about reads where it says so; a tool that is not surely a read is never called.
-        redactor: masks the credentials that are known.
-        most: tools at most, in their order.
-
-    Returns:
-        The tools whose response is known now.
-
-    Raises:
-        UsageError: the catalogue learns nothing.
-    """
-    if not settings.learns:
-        raise UsageError("what a probe finds cannot be kept, for `learn` is off (ATC_LEARN)")
-    shown = (await catalogue.current_graph()).protocols_with_shapes
-    silent = [
-        tool
-        for tool in catalogue.tools.values()
-        if tool.transport is not None
-        and not (why_not(tool.protocol) or tool.protocol.required)
-        and says_nothing(shown[tool.name].returns)
-    ][:most]
-    limiter = asyncio.Semaphore(AT_ONCE)
-
-    async def one(tool: Tool) -> str:
-        async with limiter, Toolset([tool]).opened():
-            reply = await single_call(tool, {}, approval, redactor, settings.call_timeout_s)
-        learnt = None if reply.error is not None else catalogue.observe(tool.name, reply.value, new=True)
-        if learnt is not None:
-            await asyncio.wait([asyncio.wrap_future(learnt)], timeout=LEARNT_S)
-        return tool.name if learnt is not None else ""
-
-    return [name for name in await asyncio.gather(*map(one, silent)) if name]
 
 
 async def beside(gateway: Gateway, serve: Callable[[], Awaitable[None]]) -> None:

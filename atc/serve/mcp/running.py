@@ -91,7 +91,8 @@ class Running(Generic[T]):
     async def ask(self, request: ApprovalRequest) -> Verdicts:
         """Have a call approved by whoever waits for this work."""
         known = self._allowed.get(request.tool)
-        plain = not (request.is_repeat or request.same_as or request.instead_of or request.of_strangers)
+        odd = request.is_repeat or request.same_as or request.instead_of
+        plain = not (odd or request.of_strangers or request.of_session)
         if known is not None and plain and known.issuperset(request.warnings):
             return True
         question = Question(request, again=request.tool in self._asked, single=self.single)

@@ -25,7 +25,7 @@ from atc.schemas.protocol import JsonSchema, Protocol
 from atc.serve.mcp.client import Client, ClientId
 from atc.serve.mcp.gateway import Gateway
 from atc.serve.mcp.output_schemas import filled_schema, fitted
-from atc.serve.mcp.probing import Approves, approval_of, single_call
+from atc.serve.mcp.probing import Approves, approval_of, client_call
 from atc.serve.mcp.requests import ToolRequest
 from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.mcp.transport import HEARD
@@ -145,7 +145,7 @@ class SingleCalls:
         token = HEARD.set(heard) if heard is not None else None
         try:
             async with self._opened(tool):
-                return await single_call(tool, request.arguments, approval, redactor, timeout_s, request.client.past)
+                return await client_call(tool, request.arguments, approval, redactor, timeout_s, request.client.past)
         finally:
             if token is not None:
                 HEARD.reset(token)

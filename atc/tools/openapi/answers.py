@@ -280,7 +280,7 @@ def error_of(operation: Operation, response: httpx.Response, body: bytes, creden
     words = _service_words(body.decode("utf-8", "replace"), credentials)
     message = f"{operation.label} answered with status {status}"
     message += f": {words}" if words else f" {response.reason_phrase}".rstrip()
-    message += credentials.hint(operation.security) if status in (401, 403) else ""
+    message += credentials.hint(operation) if status in (401, 403) else ""
     cause: Cause | None = "unreachable" if status in _DOWN else None
     if status == 401 or (status == 403 and _is_about_the_credential(operation, credentials)):
         cause = "credential"
@@ -300,9 +300,9 @@ def _is_about_the_credential(operation: Operation, credentials: Credentials) -> 
 
     The broker knows the other calls of the run (:mod:`atc.calls.responses`).
     """
-    if credentials.sent(operation.security):
+    if credentials.sent(operation):
         return not any(parameter.location == "path" for parameter in operation.parameters)
-    return credentials.lacking(operation.security) is not None
+    return credentials.lacking(operation) is not None
 
 
 def retry_after(header: str) -> float | None:

@@ -22,6 +22,7 @@ from atc.tools.openapi.operations import MAX_OPERATIONS, Found, OperationReader,
 from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.security import Credentials, Scheme, read_schemes
 from atc.tools.openapi.servers import checked_base_url, variables_of
+from atc.tools.openapi.session import Session
 from atc.tools.openapi.transport import HttpService, OperationTransport
 from atc.tools.parse import MAX_BYTES
 from atc.tools.tool import Tool, Toolset
@@ -80,6 +81,7 @@ def read_openapi(
     timeout_s: float = 30.0,
     max_bytes: int = 5_000_000,
     client_factory: Callable[..., httpx.AsyncClient] | None = None,
+    session: Session | None = None,
 ) -> Import:
     """Like :func:`import_openapi`, and returns what was left out and why, too. An empty result is no error here.
 
@@ -105,6 +107,7 @@ def read_openapi(
         timeout_s: seconds that one call may take in all.
         max_bytes: bytes of an answer's body, after decompression.
         client_factory: called with keyword settings to make each HTTP client.
+        session: a recorded login (:mod:`atc.tools.har.session`).
 
     Raises:
         ToolImportError: the document cannot be read, or a pattern of ``only`` names nothing that can become a tool.
@@ -113,7 +116,7 @@ def read_openapi(
     document = load_document(source, timeout_s=timeout_s, max_bytes=max_document_bytes)
     resolver = Resolver(document, allow_remote=allow_remote_refs, timeout_s=timeout_s, max_bytes=max_document_bytes)
     schemes = _schemes(document, resolver)
-    credentials = Credentials(schemes, auth, headers)
+    credentials = Credentials(schemes, auth, headers, session)
     _say_what_is_not_signed(schemes, credentials, document.location)
     service = HttpService(credentials, timeout_s=timeout_s, max_bytes=max_bytes, client_factory=client_factory)
     operations = _chosen(document, list(find_operations(document, resolver)), only)
@@ -125,6 +128,7 @@ def read_openapi(
     variables = server_variables or {}
     _check_variables(variables, document, operations)
     checked = checked_base_url(base_url) if base_url is not None else None
+    undeclared = undeclared or document.has_paths_alone
     reader = OperationReader(document, resolver, schemes, checked, variables, undeclared)
     read, skipped = _read_all(reader, operations, only if strict else None, checked_effects(effects))
     if not allow_http_credentials:
@@ -132,7 +136,9 @@ def read_openapi(
             credentials.check_place(plan)
     tools = [Tool(protocol, OperationTransport(plan, service)) for protocol, plan in read]
     version = str(document.root.get("openapi", document.root.get("swagger")))
-    return Import(Toolset(tools), skipped, version)
+    made = Toolset(tools)
+    made.found = (document.found,) if document.found is not None else ()
+    return Import(made, skipped, version)
 
 
 @dataclass(frozen=True)

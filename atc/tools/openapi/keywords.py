@@ -24,6 +24,8 @@ from urllib.parse import unquote
 
 import jsonschema_rs
 
+from atc.schemas.types import EVIDENCE, OBSERVED
+
 JSON_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 
 _TYPE_ALIASES = {
@@ -129,6 +131,8 @@ RIGHT_VALUE: dict[str, Callable[[Any], bool]] = {
     "dependentRequired": _is_name_lists,
     **dict.fromkeys(_BOUNDS, _is_number),
     **dict.fromkeys(_COUNTS, _is_count),
+    EVIDENCE: lambda value: isinstance(value, dict) and all(type(count) is int for count in value.values()),
+    OBSERVED: lambda value: value is True or bool(json_types(value)),
 }
 """Keywords that are kept as they are when their value passes the check."""
 

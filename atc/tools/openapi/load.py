@@ -1,120 +1,25 @@
 """Where a document comes from: a file, a URL, or a dict that the caller has already read.
 
-A service's address is not yet a document: :func:`discover` tries the places where frameworks publish it, and what a
-page of reference names. A ``$ref`` is followed inside the document always, into other documents only where the caller
-allowed it.
+A service's address is not yet a document: :mod:`atc.tools.openapi.discover` finds it. A ``$ref`` is followed inside the
+document always, into other documents only where the caller allowed it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
+from urllib.parse import unquote, urldefrag, urljoin
 
-import httpx
-
+from atc._host.blocking import wait_for
 from atc.errors import ToolImportError
+from atc.tools.openapi.discover import discover
+from atc.tools.openapi.fetch import NotThere, Site, fetch, public_url
 from atc.tools.openapi.text import clean
 from atc.tools.parse import MAX_BYTES, json_copy, parse_document, too_large
+from atc.tools.tool import FoundDocument
 
-PLACES = (
-    "openapi.json",  # FastAPI, Litestar, many by hand
-    "openapi.yaml",
-    "swagger.json",  # Flask-RESTX, ASP.NET of old
-    "v3/api-docs",  # Spring
-    "v2/api-docs",
-    "swagger/v1/swagger.json",  # ASP.NET
-    "api/openapi.json",
-    "api/schema/",  # Django REST framework with drf-spectacular
-    "api-docs",
-)
-"""Where a document is looked for, below the address that was given and below the host."""
-
-PAGES = ("docs", "swagger-ui/index.html", "redoc")
-"""Pages of reference that name the document they show."""
-
-MAX_TRIES = 24
-"""Requests that looking for a document may take."""
-
-_PAGE_CHARS = 300_000
-_NAMED = re.compile(
-    r"""(?:\burl["']?\s{0,4}[:=]|spec-?url\s{0,4}=|service-desc["'][^<>]{0,80}href=)\s{0,4}["']([^"'<>\s]{1,300})["']"""
-)
-_LIKELY = re.compile(r"openapi|swagger|api-docs|schema|\.json|\.ya?ml", re.IGNORECASE)
-
-
-class NotThere(ToolImportError):
-    """The server answered, and not with a document."""
-
-
-def discover(url: str, first_page: bytes, read: Callable[[str], bytes], is_document: Callable[[bytes], bool]) -> str:
-    """Find the document of a service.
-
-    Args:
-        url: the address that was given; it holds no document itself.
-        first_page: what it answers with.
-        read: fetches a URL.
-        is_document: whether what was fetched is a document of any kind that can be read.
-
-    Returns:
-        The document's URL, on the same server.
-
-    Raises:
-        ToolImportError: nothing was found; the message lists what was tried. Also whatever ``read`` raises, except
-            :class:`NotThere`.
-    """
-    tried: list[str] = []
-    waiting = [*_named_in(first_page, url), *_usual(url, PLACES)]
-    pages = list(_usual(url, PAGES))
-    while (waiting or pages) and len(tried) < MAX_TRIES:
-        is_page = not waiting
-        place = pages.pop(0) if is_page else waiting.pop(0)
-        if place in tried or place == url:
-            continue
-        tried.append(place)
-        try:
-            body = read(place)
-        except NotThere:
-            continue
-        if is_page:
-            waiting = list(_named_in(body, place))
-        elif is_document(body):
-            return place
-    paths = ", ".join(urlsplit(place).path for place in tried)
-    raise ToolImportError(
-        f"{_origin(url)} publishes no OpenAPI document that could be found (tried {paths}): give the document's own URL"
-    )
-
-
-def _usual(url: str, places: tuple[str, ...]) -> Iterator[str]:
-    base = url.partition("#")[0].partition("?")[0].rstrip("/") + "/"
-    for root in dict.fromkeys((base, _origin(url) + "/")):
-        for place in places:
-            yield urljoin(root, place)
-
-
-def _named_in(page: bytes, url: str) -> Iterator[str]:
-    """The documents that a page names, of its own server only: a page leads nobody elsewhere."""
-    text = page[:_PAGE_CHARS].decode("utf-8", "replace").replace("\\/", "/")
-    for named in list(dict.fromkeys(_NAMED.findall(text)))[:5]:
-        try:
-            place = urljoin(url, named)
-        except ValueError:
-            continue
-        if _LIKELY.search(named) and _origin(place) == _origin(url):
-            yield place
-
-
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
-
-
-_ACCEPT = "application/json, application/yaml, */*;q=0.5"
-_TRY_S = 10.0
 _MAX_TITLE = 100
 _DOCUMENT = re.compile(rb"""^[\s{]{0,20}["']?(?:openapi|swagger)["']?\s{0,4}:""", re.MULTILINE)
 
@@ -127,17 +32,24 @@ class Document:
         root: its content, plain JSON values.
         location: its path, URL (without credentials) or title: for messages and ``Protocol.source``.
         url: the URL that it was read from, against which relative server URLs count; ``None`` for files and dicts.
+        found: how it was found, where the user named the service and not the document.
     """
 
     root: dict[str, Any]
     location: str
     url: str | None = None
+    found: FoundDocument | None = None
 
     @property
     def title(self) -> str:
         """What the service calls itself; empty where the document does not say."""
         info = self.root.get("info")
         return clean(info.get("title"), _MAX_TITLE) if isinstance(info, dict) else ""
+
+    @property
+    def has_paths_alone(self) -> bool:
+        """Whether it was made of paths that the service lists, and says nothing of arguments."""
+        return self.found is not None and self.found.is_listing
 
     @property
     def is_swagger2(self) -> bool:
@@ -168,79 +80,37 @@ def load_document(
 
 
 def _from_url(url: str, timeout_s: float, max_bytes: int) -> Document:
-    def parsed(body: bytes, place: str) -> Document:
-        location = public_url(place)
-        return Document(_checked(parse_document(body, location, max_bytes), location), location, place)
+    if is_named_as_document(url):
+        return _parsed(fetch(url, timeout_s, max_bytes), url, max_bytes)
 
-    def is_document(body: bytes) -> bool:
+    def parse(body: bytes, place: str) -> dict[str, Any] | None:
         try:
-            return bool(parsed(body, url))
+            return _parsed(body, place, max_bytes).root
         except ToolImportError:
-            return False
+            return None
 
-    page = b""
-    with _client(timeout_s) as client:
-        try:
-            page = _download(client, url, max_bytes)
-            return parsed(page, url)
-        except ToolImportError as error:
-            answered = bool(page) or isinstance(error, NotThere)
-            if not answered or is_named_as_document(url) or _DOCUMENT.search(page[:5_000]):
-                raise  # nobody answers, or what was named is wrong: another place would be a guess
-        client.timeout = httpx.Timeout(min(timeout_s, _TRY_S))
-        place = discover(url, page, lambda place: _download(client, place, max_bytes), is_document)
-        return parsed(_download(client, place, max_bytes), place)
+    async def found() -> Document:
+        async with Site(url, timeout_s, max_bytes) as site:
+            try:
+                first = await site.first()
+            except NotThere:
+                first = None
+            if first is not None and ((root := parse(first.body, first.url)) or _DOCUMENT.search(first.body[:5_000])):
+                return Document(root, public_url(url), url) if root else _parsed(first.body, url, max_bytes)
+            root, place, how = await discover(site, first, parse)
+            return Document(root, public_url(place), place, how)
+
+    return wait_for(found())
+
+
+def _parsed(body: bytes, place: str, max_bytes: int) -> Document:
+    location = public_url(place)
+    return Document(_checked(parse_document(body, location, max_bytes), location), location, place)
 
 
 def is_named_as_document(url: str) -> bool:
     """Whether a URL names a file, not a service."""
     return public_url(url).lower().endswith((".json", ".yaml", ".yml"))
-
-
-def fetch(url: str, timeout_s: float, max_bytes: int = MAX_BYTES) -> bytes:
-    """Download a document.
-
-    Raises:
-        NotThere: the server answers with an error.
-        ToolImportError: the server cannot be reached, or sends more than ``max_bytes``.
-    """
-    with _client(timeout_s) as client:
-        return _download(client, url, max_bytes)
-
-
-def _client(timeout_s: float) -> httpx.Client:
-    return httpx.Client(follow_redirects=True, max_redirects=5, timeout=timeout_s)
-
-
-def _download(client: httpx.Client, url: str, max_bytes: int) -> bytes:
-    where = public_url(url)
-    body = bytearray()
-    try:
-        with client.stream("GET", url, headers={"Accept": _ACCEPT}) as response:
-            if not response.is_success:
-                raise NotThere(f"{where} answered with status {response.status_code}: check the URL")
-            for chunk in response.iter_bytes(65_536):
-                body += chunk
-                if len(body) > max_bytes:
-                    raise too_large(where, max_bytes)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise ToolImportError(
-            f"{where} cannot be read ({type(error).__name__}): check the URL and the network"
-        ) from None
-    return bytes(body)
-
-
-def public_url(url: str) -> str:
-    """The URL without what may be a credential: user, password, query and fragment.
-
-    Raises:
-        ToolImportError: it is no URL.
-    """
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise ToolImportError("the document's URL is not valid: check its brackets") from None
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _read(path_text: str, max_bytes: int) -> bytes:

@@ -3,48 +3,38 @@
 Credentials are given by the user, held here, and put on a request at the last moment. They are in no protocol, no
 ``repr``, and every message that may echo one goes through :meth:`Credentials.redacted`.
 
-OAuth 2 tokens are fetched when they are needed: client credentials and refresh tokens (RFC 6749 §4.4, §6). A credential
-for an ``oauth2`` or ``openIdConnect`` scheme is either a ready token (a string) or a mapping with these keys; where
+OAuth 2 tokens are fetched when they are needed (:mod:`atc.tools.openapi.oauth`). A credential for an ``oauth2`` or
+``openIdConnect`` scheme is either a ready token (a string) or a mapping with the keys that this module lists; where
 only a string can be given (the environment, the command line), the mapping is written as JSON.
-
-``client_id``, ``client_secret``
-    who asks. Without ``refresh_token`` they are all that the client credentials grant takes.
-``refresh_token``
-    is changed for access tokens; one that the service puts in its place is used from then on, for this process.
-``token_url``
-    where tokens are had, unless the document says it.
-``scope``, ``audience``
-    sent along, where the service wants them.
-``client_auth``
-    ``"basic"`` (default) sends the client's secret in a header, ``"body"`` in the form.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import logging
 import os
 import re
-import time
 import weakref
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Literal
 from typing import Protocol as Interface
-from urllib.parse import quote_plus, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import httpx
 
 from atc import wording
 from atc._host.secret_forms import SecretForms, without_scheme
-from atc.errors import ToolError, ToolImportError, UsageError
+from atc._records.records import RecordedSession
+from atc.errors import ToolImportError, UsageError
 from atc.tools.openapi import aws
 from atc.tools.openapi.load import Resolver
+from atc.tools.openapi.oauth import TokenSource
 from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.servers import is_open_to_others
-from atc.tools.openapi.text import TooLarge, clean, read_body
+from atc.tools.openapi.session import Session
 from atc.tools.tool import MissingCredential
 
 AWS_MARK = "x-amazon-apigateway-authtype"
@@ -123,164 +113,8 @@ def is_token(text: str) -> bool:
     return _TOKEN.match(text) is not None
 
 
-KEYS = ("client_id", "client_secret", "refresh_token", "token_url", "scope", "audience", "client_auth")
-SECRET_KEYS = ("client_secret", "refresh_token")
 _PRINCIPALS = ("client_id", "access_key_id", "profile")
 """What says whom a credential stands for; none of it is a secret."""
-
-_MAX_ANSWER = 65_536
-_MAX_TOKEN = 16_384
-_EARLY_S = 30.0
-"""A token is taken for expired so much before it is: the request has to arrive with it."""
-
-
-@dataclass
-class TokenSource:
-    """The access token of one scheme: fetched once, kept until it expires, fetched anew after a refusal.
-
-    Args:
-        scheme: the scheme's name, for messages.
-        given: the mapping that the user gave.
-        token_url: where the document says that tokens are had; ``given`` may name another place.
-        learn: called with every secret that comes in, so that it is shown nowhere.
-        redacted: takes the secrets out of a text.
-
-    Raises:
-        UsageError: a key is unknown or missing.
-    """
-
-    scheme: str
-    given: Mapping[str, str] = field(repr=False)
-    token_url: str
-    learn: Callable[[str], None] = field(repr=False)
-    redacted: Callable[[str], str] = field(repr=False)
-    _token: str = field(default="", repr=False)
-    _until: float = field(default=0.0, repr=False)
-    _refresh: str = field(default="", repr=False)
-    _locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = field(
-        default_factory=weakref.WeakKeyDictionary, repr=False
-    )
-
-    def __post_init__(self) -> None:
-        given = self.given
-        unknown = [key for key in given if key not in KEYS]
-        if unknown or not all(isinstance(value, str) for value in given.values()):
-            raise UsageError(f"the credential for {self.scheme!r} takes {', '.join(KEYS)} with strings as values")
-        if not given.get("refresh_token") and not (given.get("client_id") and given.get("client_secret")):
-            raise UsageError(
-                f"the credential for {self.scheme!r} needs client_id and client_secret, or a refresh_token (and the "
-                "client_id that it was given to)"
-            )
-        if given.get("client_auth", "basic") not in ("basic", "body"):
-            raise UsageError(f"client_auth of {self.scheme!r} must be 'basic' or 'body'")
-        self.token_url = given.get("token_url") or self.token_url
-        if not self.token_url.startswith(("http://", "https://")):
-            raise UsageError(f"the document does not say where tokens for {self.scheme!r} are had: give token_url")
-        self._refresh = given.get("refresh_token", "")
-        for key in SECRET_KEYS:
-            if given.get(key):
-                self.learn(given[key])
-
-    async def put_on(self, request: httpx.Request, client: httpx.AsyncClient) -> None:
-        """Write the token into a request.
-
-        Raises:
-            ToolError: none can be had. Nothing was sent to the service itself.
-        """
-        lock = self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-        async with lock:
-            if not self._token or time.monotonic() >= self._until:
-                await self._fetch(client)
-            request.headers["Authorization"] = f"Bearer {self._token}"
-
-    def renew(self, request: httpx.Request) -> bool:
-        """After a refusal: whether another token is worth a try. The one in ``request`` is not used again."""
-        if request.headers.get("Authorization") == f"Bearer {self._token}":
-            self._token = ""
-        return True
-
-    async def _fetch(self, client: httpx.AsyncClient) -> None:
-        request = client.build_request("POST", self.token_url, headers=self._headers(), data=self._form())
-        try:
-            response = await client.send(request, stream=True, follow_redirects=False)
-            try:
-                status, body = response.status_code, await read_body(response, _MAX_ANSWER)
-            finally:
-                await response.aclose()
-        except (httpx.HTTPError, httpx.InvalidURL, TooLarge, ToolError) as error:
-            raise ToolError(
-                f"no token for {self.scheme!r}: {self._host} cannot be asked ({type(error).__name__})",
-                status="unreachable",
-                transient=True,
-                cause="unreachable",
-            ) from None
-        self._take(status, _object(body))
-
-    def _take(self, status: int, answer: dict[str, Any]) -> None:
-        token = answer.get("access_token")
-        good = isinstance(token, str) and 0 < len(token) <= _MAX_TOKEN and all("!" <= char <= "~" for char in token)
-        if status != 200 or not good:
-            words = [answer.get(key) for key in ("error", "error_description")]
-            down = status >= 500
-            reason = " ".join(clean(self.redacted(word), 200) for word in words if isinstance(word, str)).strip()
-            raise ToolError(
-                f"no token for {self.scheme!r}: {self._host} answered with status {status}"
-                + (f": {reason}" if reason else "")
-                + ("" if down else "; check the credential (client_id, client_secret, refresh_token, client_auth)"),
-                status=status if down else 401,
-                transient=down,
-                cause="unreachable" if down else "credential",
-            )
-        assert isinstance(token, str)
-        self.learn(token)
-        self._token = token
-        seconds = _seconds(answer.get("expires_in"))
-        self._until = time.monotonic() + max(seconds - _EARLY_S, seconds / 2) if seconds > 0 else float("inf")
-        refresh = answer.get("refresh_token")
-        if self._refresh and isinstance(refresh, str) and refresh:
-            self.learn(refresh)
-            self._refresh = refresh
-
-    def _form(self) -> dict[str, str]:
-        form = {"grant_type": "refresh_token" if self._refresh else "client_credentials"}
-        if self._refresh:
-            form["refresh_token"] = self._refresh
-        form |= {key: self.given[key] for key in ("scope", "audience") if self.given.get(key)}
-        if not self._in_header:
-            form |= {key: self.given[key] for key in ("client_id", "client_secret") if self.given.get(key)}
-        return form
-
-    def _headers(self) -> dict[str, str]:
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "atc"}
-        if self._in_header:
-            pair = f"{quote_plus(self.given.get('client_id', ''))}:{quote_plus(self.given['client_secret'])}"
-            headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
-        return headers
-
-    @property
-    def _in_header(self) -> bool:
-        return bool(self.given.get("client_secret")) and self.given.get("client_auth", "basic") == "basic"
-
-    @property
-    def _host(self) -> str:
-        return urlsplit(self.token_url).hostname or "the token endpoint"
-
-
-def _seconds(lasts: Any) -> float:
-    """Seconds that a token lasts, a number or text; 0 where it is not stated or no such number."""
-    try:
-        return float(lasts) if isinstance(lasts, int | float | str) else 0.0
-    except (ValueError, OverflowError):
-        return 0.0
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        made = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return made if isinstance(made, dict) else {}
-
 
 REDACTED = "[redacted]"
 _SHORTEST_SECRET = 4
@@ -319,13 +153,18 @@ class Credentials:
         auth: credentials given by the user, by scheme name; for HTTP basic ``"user:password"``, for OAuth 2 and AWS
             also a mapping (:mod:`atc.tools.openapi.security`, :mod:`atc.tools.openapi.aws`).
         headers: headers of the user for every request; taken for secrets as well.
+        session: a recorded login. What the user gives for a scheme, by ``auth`` or in the environment, stands above it.
 
     Raises:
         UsageError: a name that is no scheme, or a value that cannot stand in a header.
     """
 
     def __init__(
-        self, schemes: Mapping[str, Scheme], auth: Mapping[str, Given] | None, headers: Mapping[str, str] | None
+        self,
+        schemes: Mapping[str, Scheme],
+        auth: Mapping[str, Given] | None,
+        headers: Mapping[str, str] | None,
+        session: Session | None = None,
     ) -> None:
         self.schemes = dict(schemes)
         self.headers = dict(headers or {})
@@ -349,6 +188,9 @@ class Credentials:
                 if scheme.prefix == "Basic ":
                     self._principals[name] = given.partition(":")[0]
                     self.learn(given.partition(":")[2])
+        self._session = session
+        self._recorded_values = {} if session is None else _sendable(schemes, session)
+        self.learn(*(part for value in self._recorded_values.values() for part in _parts_of(value)))
         self._check_headers()
         _LOG_FILTER.watch(self)
 
@@ -363,20 +205,33 @@ class Credentials:
         self._long_secrets = SecretForms(secret for secret in known if len(secret) >= _LONG_SECRET)
 
     def has(self, scheme: str) -> bool:
-        """Whether there is a credential for a scheme."""
+        """Whether the user has given a credential for a scheme."""
         return scheme in self._values or scheme in self._live
 
-    def _names(self, alternatives: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-        """The schemes to use: the first alternative that can be met as a whole; else none."""
-        return next((names for names in alternatives if names and all(map(self.has, names))), ())
+    def _recorded(self, scheme: str, operation: Operation) -> str:
+        """The recorded credential for a scheme, where the user has given none; empty without one."""
+        if self._session is None or self.has(scheme) or self._session.why_not(scheme, operation.server):
+            return ""
+        return self._recorded_values.get(scheme, "")
 
-    def chosen(self, alternatives: tuple[tuple[str, ...], ...]) -> list[tuple[Scheme, str]]:
+    def _names(self, operation: Operation) -> tuple[str, ...]:
+        """The schemes to use: the first alternative that can be met as a whole; else none.
+
+        Of a recorded login what is left is used: which of a browser's cookies a service looks at is not known.
+        """
+        met = [tuple(n for n in names if self.has(n) or self._recorded(n, operation)) for names in operation.security]
+        whole = (names for names, asked in zip(met, operation.security, strict=True) if names and names == asked)
+        recorded = (names for names in met if any(self._recorded(name, operation) for name in names))
+        return next(whole, next(recorded, ()))
+
+    def chosen(self, operation: Operation) -> list[tuple[Scheme, str]]:
         """The schemes to use whose value is known, with their values."""
-        return [(self.schemes[name], self._values[name]) for name in self._names(alternatives) if name in self._values]
+        pairs = [(name, self._values.get(name) or self._recorded(name, operation)) for name in self._names(operation)]
+        return [(self.schemes[name], value) for name, value in pairs if value]
 
-    def live(self, alternatives: tuple[tuple[str, ...], ...]) -> list[Live]:
+    def live(self, operation: Operation) -> list[Live]:
         """Those of the schemes to use that are made anew for each request."""
-        return [self._live[name] for name in self._names(alternatives) if name in self._live]
+        return [self._live[name] for name in self._names(operation) if name in self._live]
 
     def check_place(self, operation: Operation) -> None:
         """Refuse to send a credential where others can read it.
@@ -384,9 +239,9 @@ class Credentials:
         Raises:
             UsageError: the operation's server, or the place of its tokens, is another machine reached by plain http.
         """
-        names = self._names(operation.security)
+        names = self._names(operation)
         places = [operation.server] if operation.server and (names or self.headers) else []
-        places += [source.token_url for source in self.live(operation.security) if isinstance(source, TokenSource)]
+        places += [source.token_url for source in self.live(operation) if isinstance(source, TokenSource)]
         for place in filter(is_open_to_others, places):
             raise UsageError(
                 f"{operation.label} would send a credential to {urlsplit(place).hostname} by plain http, where others "
@@ -394,30 +249,50 @@ class Credentials:
                 "with allow_http_credentials=True (--openapi allow_http_credentials)"
             )
 
-    def lacking(self, alternatives: tuple[tuple[str, ...], ...]) -> MissingCredential | None:
-        """The first credential that is asked for, where no alternative can be met."""
-        if not alternatives or self.headers or self._names(alternatives) or () in alternatives:
+    def lacking(self, operation: Operation) -> MissingCredential | None:
+        """The first credential that is asked for, where no alternative can be met; or the recorded one that is over."""
+        alternatives, names = operation.security, self._names(operation)
+        if not alternatives or self.headers or () in alternatives:
             return None
-        name = next(name for name in alternatives[0] if not self.has(name))
-        return MissingCredential(name, variable_for(name) if name in self.schemes else "")
+        asked = next((each for each in alternatives if {*names} <= {*each}), ()) if names else alternatives[0]
+        for name in asked:
+            why = self._session.why_missing(name, operation.server) if self._session and not self.has(name) else ""
+            if why or name not in names:
+                about = self._session.about if self._session is not None and why else None
+                return MissingCredential(name, variable_for(name) if name in self.schemes else "", (), why, about)
+        return None
 
-    def sent(self, alternatives: tuple[tuple[str, ...], ...]) -> bool:
-        """Whether a call with these alternatives has a credential: of a scheme, or in the user's own headers."""
-        return bool(self.headers or self._names(alternatives))
+    def note(self, operation: Operation, status: int) -> None:
+        """Note what a service answered to a call: a recorded login may be over."""
+        if self._session is not None:
+            names = self._names(operation)
+            self._session.note([name for name in names if self._recorded(name, operation)], status)
 
-    def account(self, alternatives: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    def sent(self, operation: Operation) -> bool:
+        """Whether a call has a credential: of a scheme, or in the user's own headers."""
+        return bool(self.headers or self._names(operation))
+
+    def session(self, operation: Operation) -> RecordedSession | None:
+        """The recorded login that goes with a call."""
+        if self._session is None:
+            return None
+        return self._session.going_with(n for n in self._names(operation) if self._recorded(n, operation))
+
+    def account(self, operation: Operation) -> tuple[str, ...]:
         """Return the names of the credentials that a call is sent with, and of whom they stand for."""
-        names = self._names(alternatives)
+        names = self._names(operation)
         headers = (f"header {name.lower()}" for name in sorted(self.headers))
-        return (*(f"{name} {self._principals.get(name, '')}" for name in names), *headers)
+        about = self.session(operation)
+        recorded = (f"{about.file} {about.recorded_at} {about.origin}",) if about is not None else ()
+        return (*(f"{name} {self._principals.get(name, '')}" for name in names), *headers, *recorded)
 
-    def hint(self, alternatives: tuple[tuple[str, ...], ...]) -> str:
+    def hint(self, operation: Operation) -> str:
         """What is to be looked at after a call was refused for its credential; empty where none is asked for."""
-        if (lacking := self.lacking(alternatives)) is not None:
-            return f" ({wording.no_credential(lacking.scheme, lacking.variable)})"
+        if (lacking := self.lacking(operation)) is not None:
+            return f" ({wording.no_credential(lacking)})"
         sent = " and ".join(
             f"the credential for {name!r} was sent: check auth={{{name!r}: …}} or {variable_for(name)}"
-            for name in self._names(alternatives)
+            for name in self._names(operation)
         )
         if not sent and self.headers:
             sent = "the headers that were passed were sent: check headers="
@@ -489,6 +364,31 @@ def _live(scheme: Scheme, given: Mapping[str, str], credentials: Credentials) ->
     if scheme.kind == "sigv4":
         return aws.AwsSigner(scheme.name, given, scheme.service, credentials.learn)
     return TokenSource(scheme.name, given, scheme.token_url, credentials.learn, credentials.redacted)
+
+
+def _sendable(schemes: Mapping[str, Scheme], session: Session) -> dict[str, str]:
+    """The credentials of a recorded login as they are sent. A recording is a stranger's text: what could end a header,
+    or begin another cookie, is none."""
+    found = {}
+    for name, value in session.values.items():
+        scheme = schemes.get(name)
+        if scheme is None or scheme.kind != "static":
+            continue
+        whole = _header_value(scheme, value)
+        if scheme.location == "query" or (
+            is_header_value(whole) and not (scheme.location == "cookie" and ";" in whole)
+        ):
+            found[name] = whole
+    return found
+
+
+def _parts_of(value: str) -> list[str]:
+    """What is secret of a credential as it is sent: all of it, and the password of HTTP basic."""
+    found = [value]
+    if value.lower().startswith("basic "):
+        with suppress(ValueError):
+            found.append(base64.b64decode(value[6:]).decode().partition(":")[2])
+    return [each for each in found if each]
 
 
 def _header_value(scheme: Scheme, given: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -16,6 +17,7 @@ import httpx
 
 from atc import wording
 from atc._host.trace_context import carried
+from atc._records.records import RecordedSession
 from atc.errors import Outcome, ToolError
 from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.keys import KeyedTransport, KeyPlace
@@ -144,17 +146,22 @@ class OperationTransport(
     @property
     def missing(self) -> MissingCredential | None:
         """The credential that the operation asks for, and that is not there."""
-        return self.service.credentials.lacking(self.operation.security)
+        return self.service.credentials.lacking(self.operation)
 
     @property
     def account(self) -> tuple[str, ...]:
         """The credentials that go with the operation, by name, and whom they stand for."""
-        return self.service.credentials.account(self.operation.security)
+        return self.service.credentials.account(self.operation)
+
+    @property
+    def session(self) -> RecordedSession | None:
+        """The recorded login that goes with the operation."""
+        return self.service.credentials.session(self.operation)
 
     @property
     def sends_credential(self) -> bool:
         """Whether the operation asks for a credential that is there, or the user's own headers go with it."""
-        return self.service.credentials.sent(self.operation.security)
+        return self.service.credentials.sent(self.operation)
 
     @property
     def other_address(self) -> OtherAddress | None:
@@ -218,7 +225,7 @@ class OperationTransport(
         query, cookies = list(request.query), list(request.cookies)
         for name, value in credentials.headers.items():
             _set(headers, name, value)
-        for scheme, value in credentials.chosen(self.operation.security):
+        for scheme, value in credentials.chosen(self.operation):
             if scheme.location == "query":
                 query.append((quote(scheme.wire, safe=""), quote(value, safe="")))
             elif scheme.location == "cookie":
@@ -243,7 +250,7 @@ class OperationTransport(
 
     async def _exchange(self, client: httpx.AsyncClient, request: httpx.Request, sending: Sending) -> Answered:
         operation, credentials = self.operation, self.service.credentials
-        live = credentials.live(operation.security)
+        live = credentials.live(operation)
         redirects, renewed = 0, False
         while redirects <= MAX_REDIRECTS:
             for credential in live:
@@ -251,6 +258,7 @@ class OperationTransport(
             sending()
             response = await client.send(request, stream=True)
             try:
+                credentials.note(operation, response.status_code)
                 if response.has_redirect_location:
                     request = self._redirected(client, request, response)
                     redirects += 1
@@ -285,6 +293,15 @@ class OperationTransport(
 
     def _redirected(self, client: httpx.AsyncClient, request: httpx.Request, response: httpx.Response) -> httpx.Request:
         operation, status, target = self.operation, response.status_code, _target(response)
+        if self.session is not None and _LOGIN.search(target.path) and not _LOGIN.search(operation.path):
+            credentials = self.service.credentials
+            credentials.note(operation, 401)
+            raise ToolError(
+                f"{operation.label} redirects to a login page{credentials.hint(operation)}",
+                status=401,
+                outcome="refused" if operation.is_safe else "unknown",  # a log-out leads there, too
+                cause="credential",
+            )
         if _origin(target) != _origin(request.url):
             to = self.service.credentials.redacted(
                 f"{target.scheme}://{target.netloc.decode('ascii', 'replace')}"[:200]
@@ -312,7 +329,7 @@ class OperationTransport(
     ) -> httpx.Request:
         dropped = {"host", "content-length", "transfer-encoding"} | (set() if same_method else {"content-type"})
         headers = [(name, value) for name, value in request.headers.raw if name.decode().lower() not in dropped]
-        for scheme, value in self.service.credentials.chosen(self.operation.security):
+        for scheme, value in self.service.credentials.chosen(self.operation):
             if scheme.location == "query" and scheme.wire not in target.params:
                 target = target.copy_add_param(scheme.wire, value)
         content = request.content if same_method else None
@@ -348,6 +365,10 @@ class OperationTransport(
             transient=True,
             cause="unreachable",
         )
+
+
+_LOGIN = re.compile(r"(?:^|/)(?:log|sign)[_-]?(?:in|on)\b|(?:^|/)(?:sso|oauth2?|auth)(?:/|$)", re.IGNORECASE)
+"""Where a service sends a browser whose login is over."""
 
 
 class _NoTarget(Exception):

@@ -78,6 +78,7 @@ class Run {
     for (const name of names(data.tools)) this.tools.add(name);
     this.item(data.found ? "found" : "sketch", event, { data });
   }
+  on_tool_probed(data, event) { this.item("probed", event, { data }); }
   on_model_started(data, event) { this.writing = { purpose: data.purpose, at: event.at }; }
   on_model_ended(data, event) {
     this.writing = null;

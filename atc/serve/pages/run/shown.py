@@ -253,6 +253,7 @@ _KINDS: dict[str, dict[str, Reader]] = {
         "found": _names,
         "whole": _names,
     },
+    "tool_probed": {"tool": _name, "arguments": _value, "status": _status, "learnt": _flag, "seconds": _number},
     "model_started": {"purpose": _name, "model": _name},
     "model_ended": {
         "purpose": _name,

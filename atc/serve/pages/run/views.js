@@ -29,6 +29,7 @@ const VIEWS = {
     return card(item, "sketch", el("h2", {}, button), place);
   },
   found: (item) => line(item, "plain", "⌕", "found for the next program: ", el("code", { text: names(item.data.found).join(", ") })),
+  probed: (item) => line(item, "plain", "⌕", "probed ", el("code", { text: textOf(item.data.tool) }), item.data.learnt ? ": the shape of its answer is known now" : item.data.status === "ok" ? ": its answer showed nothing" : `: nothing is learnt (${textOf(item.data.status)})`),
   model(item) {
     if (item.inside) return el("div", { class: "gone", id: item.id, "data-item": item.id });
     return el("div", { class: "event modelled", id: item.id, "data-item": item.id }, modelLine(item));

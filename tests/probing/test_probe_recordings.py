@@ -1,0 +1,112 @@
+"""Probing tools out of a recording: what it answers is not asked again, and what it does not is asked as ever."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc import Toolset
+from atc.errors import UsageError
+from atc.probing import Prober, Report
+from atc.probing.document import FROM_RECORDING
+from tests.support.cli import atc
+from tests.support.openapi import Answer, Server, running_server
+from tests.support.recordings import call, page, write
+
+BOOKED = {"crossing_id": "X4", "seats": 2}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with running_server() as running:
+        running.answer = Answer(b'{"error": "not found"}', 404)
+        yield running
+
+
+def recorded(folder: Path, url: str, *more: dict[str, Any]) -> Path:
+    return write(
+        folder / "ferries.har",
+        page(f"{url}/"),
+        call(f"{url}/harbours", {"items": [{"harbour_id": "H17", "title": "Alma"}]}),
+        call(f"{url}/crossings?harbour_id=H17", {"items": [{"crossing_id": "X4"}]}),
+        call(f"{url}/bookings", {"booking_id": "B1"}, method="POST", status=201, sent=BOOKED),
+        call(f"{url}/bookings/B1", method="DELETE", status=204),
+        *more,
+    )
+
+
+def probed(path: Path, folder: Path | None = None) -> Report:
+    tools = Toolset.from_har(path, session="none")
+    with Prober(tools, tries=0, folder=str(folder) if folder else None) as prober:
+        return prober.probe()
+
+
+def test_nothing_is_sent_for_what_a_recording_answers(server: Server, tmp_path: Path) -> None:
+    report = probed(recorded(tmp_path, server.url), tmp_path / "docs")
+    assert [(line.state, line.reason, line.calls) for line in report.lines] == [("documented", FROM_RECORDING, 0)] * 4
+    assert report.complete
+    assert server.seen == []
+    booked = json.loads((tmp_path / "docs" / "post_bookings.json").read_text())
+    assert (booked["effect"], booked["provenance"]) == ("write", "inferred")
+    assert booked["parameters"]["properties"]["seats"]["x-atc-observed"] == "integer"
+    assert booked["returns"]["properties"]["booking_id"]["type"] == "string"
+    again = probed(recorded(tmp_path, server.url), tmp_path / "docs")
+    assert again.lines == report.lines
+
+
+def test_no_model_is_needed_for_it(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATC_MODEL", "nobody/nothing")
+    source = f"har:{recorded(tmp_path, server.url)}"
+    said = atc("probe", source, "-o", str(tmp_path / "docs"), "--json")
+    assert said.exit_code == 0, said.stderr
+    assert {line["state"] for line in json.loads(said.stdout)["lines"]} == {"documented"}
+    assert server.seen == []
+
+
+def test_a_read_that_was_recorded_with_failures_alone_is_called(server: Server, tmp_path: Path) -> None:
+    fares = [
+        call(f"{server.url}/fares?crossing_id=X0", {"error": "no such crossing"}, status=404),
+        call(f"{server.url}/notices", {"notices": []}),
+        call(f"{server.url}/empty", []),
+    ]
+    server.answers["/fares"] = Answer(b'{"adult": 12.5}')
+    server.answers["/empty"] = Answer(b'[{"harbour_id": "H17"}]')
+    report = probed(recorded(tmp_path, server.url, *fares))
+    lines = {line.tool: line for line in report.lines}
+    assert lines["get_fares"].state == lines["get_empty"].state == "documented"
+    assert lines["get_fares"].calls > 0
+    assert {seen.path for seen in server.seen} == {"/fares", "/empty"}
+    (empty,) = (each for each in report.protocols if each.name == "get_empty")
+    assert empty.returns is not None
+    assert list(empty.returns["items"]["properties"]) == ["harbour_id"]
+
+
+def test_a_write_that_nothing_was_recorded_of_is_not_called(server: Server, tmp_path: Path) -> None:
+    refused = call(f"{server.url}/refunds", {"error": "no"}, method="POST", status=403, sent={"booking_id": "B1"})
+    report = probed(recorded(tmp_path, server.url, refused))
+    assert {line.tool: line.state for line in report.lines}["post_refunds"] == "skipped"
+    assert server.seen == []
+
+
+def test_documents_of_a_recording_alone_cannot_be_checked_by_calls(server: Server, tmp_path: Path) -> None:
+    path = recorded(tmp_path, server.url)
+    probed(path, tmp_path / "docs")
+    prober = Prober(Toolset.from_har(path, session="none"), tries=0, folder=str(tmp_path / "docs"))
+    with prober, pytest.raises(UsageError, match="documents tools from a recording alone"):
+        prober.check()
+    assert server.seen == []
+
+
+def test_documents_that_the_source_declares_are_probed_as_ever(server: Server, tmp_path: Path) -> None:
+    schema = {"type": "object", "x-atc-evidence": {"seen": 9, "of": 9}, "properties": {"made_up": {"type": "string"}}}
+    content = {"application/json": {"schema": schema}}
+    node = {"responses": {"200": {"description": "", "content": content}}}
+    document = {"openapi": "3.1.0", "info": {"title": "x", "version": "1"}, "paths": {"/a": {"get": node}}}
+    server.answers["/a"] = Answer(b'{"real": 1}')
+    with Prober(Toolset.from_openapi(document, base_url=server.url), tries=0) as prober:
+        (line,) = prober.probe().lines
+    assert line.calls > 0
