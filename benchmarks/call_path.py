@@ -6,7 +6,6 @@ A program makes one call, then many, one after another or in ``parallel``; the d
 clock, and the processor of this process. In turns, so that what else the machine does falls on all of them:
 
 * **pipe**: two processes that hand each other a line of the same size: the floor of any sandbox of its own process;
-* **in process**: the same function, called by the same program under ``exec``: what isolation and the record cost;
 * **ATC**: a function, an async function, an HTTP tool and an MCP tool on loopback; with a run folder and without;
 * **pydantic-ai's code mode** in its agent (a scripted model writes the program), where it is installed: `make
   frameworks` has an environment with both.
@@ -82,16 +81,6 @@ async def pipe() -> AsyncIterator[Way]:
     yield make
     here.send_bytes(b"")
     process.join(5)
-
-
-@asynccontextmanager
-async def in_process() -> AsyncIterator[Way]:
-    """The program under ``exec``, with the function in its scope."""
-
-    async def make(calls: int) -> None:
-        exec(compile(ONE_BY_ONE.format(calls=calls, text=TEXT), "program", "exec"), {"echo": echo})
-
-    yield make
 
 
 @asynccontextmanager
@@ -213,7 +202,7 @@ def _serve_mcp() -> None:
 
 def ways(kinds: Sequence[str]) -> dict[str, Callable[[], Any]]:
     """What is measured, by its name in the table."""
-    made: dict[str, Callable[[], Any]] = {"a pipe": pipe, "in process": in_process, "pydantic-ai code mode": code_mode}
+    made: dict[str, Callable[[], Any]] = {"a pipe": pipe, "pydantic-ai code mode": code_mode}
     for kind in kinds:
         made[f"ATC, {kind}"] = partial(atc, kind, kept=False)
         made[f"ATC, {kind}, run folder"] = partial(atc, kind, kept=True)
