@@ -134,7 +134,7 @@ async def atc(kind: str, *, kept: bool, at_once: bool = False) -> AsyncIterator[
         async def make(calls: int) -> None:
             result = await agent.arun_program((AT_ONCE if at_once else ONE_BY_ONE).format(calls=calls, text=TEXT))
             if result.status != "answered" or len(result.calls) != calls:
-                raise RuntimeError(f"{kind}: {result.status}, {len(result.calls)} calls: {result.reason}")
+                raise RuntimeError(f"{kind}: {result.status}, {len(result.calls)} calls: {result.value}")
 
         yield make
 

@@ -145,9 +145,9 @@ class Deadline:
         self._running.append(self)
         return self
 
-    async def __aexit__(self, *raised: Any) -> bool | None:
+    async def __aexit__(self, *raised: Any) -> None:
         self._running.remove(self)
-        return await self._timer.__aexit__(*raised)
+        await self._timer.__aexit__(*raised)  # it raises TimeoutError, where that is what happened
 
     def expired(self) -> bool:
         """Return whether the time is over."""
