@@ -36,7 +36,7 @@ from benchmarks.probing_truth import Fields, Score, arguments_of, compare, field
 from benchmarks.started_services import Counted, Other, counted, document, reads_of, running, truth_of
 
 SERVICES = Path(__file__).resolve().parent.parent / ".venv-others" / "bin"
-READERS = Path(__file__).resolve().parent / "published" / "probing_reads.jsonl"
+READERS = Path(__file__).resolve().parent / "published" / "probing" / "reads.jsonl"
 """What people reached by hand: ``{"service": …, "path": …, "reader": …, "reached": true, "tries": 2}`` a line."""
 TRIES_BY_HAND = 5
 _STATES = ("documented", "partial", "undocumented", "skipped")

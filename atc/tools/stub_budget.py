@@ -83,6 +83,7 @@ class Fitter:
         ask: str | None = None,
         pages: bool = False,
         plain: bool = False,
+        demonstrations: bool = False,
         share: bool = False,
         order: Sequence[str] = (),
     ) -> None:
@@ -99,7 +100,8 @@ class Fitter:
         self._outline: Outline | None = None
         self._short: dict[tuple[str, Grade, bool], Stub] = {}
         self._whole: dict[tuple[str, bool], tuple[int, Stub | None]] = {}
-        self._demonstrated = frozenset(p.name for p in protocols if p.name not in self._keep and demonstration(p))
+        may_be_shown = (p for p in protocols if demonstrations and p.name not in self._keep)
+        self._demonstrated = frozenset(p.name for p in may_be_shown if demonstration(p))
 
     async def fit(self, tokens: int, count: Count, *, spare: int = 0) -> Fit:
         """The most that fits so many tokens, as ``count`` counts them; it is asked about four times.

@@ -30,8 +30,6 @@ from atc.tools.paging import paging_line
 
 MAX_QUESTION, MAX_PROGRAM, MAX_LINES = 120, 400, 8
 """Characters of a question and of a program, and lines of a program, that are shown; of a longer one, nothing is."""
-SHOWS_DEMONSTRATIONS = True
-"""Whether a stub has its tool's demonstration (``python -m benchmarks.probing_help`` measures what that is worth)."""
 MAX_SHOWN = 2
 """Examples of a tool that stand in its JSON form."""
 MAX_RESPONSE = 2_000
@@ -40,7 +38,7 @@ MAX_RESPONSE = 2_000
 
 def demonstration(protocol: Protocol) -> list[str]:
     """The first demonstration of a tool, as lines for its docstring; empty where there is none to show."""
-    for example in protocol.examples if SHOWS_DEMONSTRATIONS else ():
+    for example in protocol.examples:
         if example.program and (lines := _program_lines(example.program, protocol.name)):
             question = one_line(example.description, MAX_QUESTION)
             return [f"Demonstration: {question}" if question else "Demonstration:", *(f"    {line}" for line in lines)]
@@ -115,7 +113,12 @@ def render_stubs(protocols: Sequence[Protocol]) -> str:
 
 
 def render_stub(
-    protocol: Protocol, hints: Mapping[str, str] | None = None, *, pages: bool = False, plain: bool = False
+    protocol: Protocol,
+    hints: Mapping[str, str] | None = None,
+    *,
+    pages: bool = False,
+    demonstrate: bool = False,
+    plain: bool = False,
 ) -> str:
     """One tool: its response's classes, its signature, and a docstring.
 
@@ -123,9 +126,9 @@ def render_stub(
         protocol: the tool.
         hints: for a parameter, where its value can be had (see :mod:`atc.catalogue.graph.tool_graph`).
         pages: say of a paged tool how all its pages are read (see :mod:`atc.tools.paging`).
-        plain: as :func:`whole_stub` takes it.
+        demonstrate, plain: as :func:`whole_stub` takes them.
     """
-    stub = whole_stub(protocol, hints or {}, pages=pages, plain=plain)
+    stub = whole_stub(protocol, hints or {}, pages=pages, demonstrate=demonstrate, plain=plain)
     assert stub is not None  # there is no bound on its room
     return stub.text
 
@@ -153,7 +156,7 @@ def whole_stub(
     room: int | None = None,
     *,
     pages: bool = False,
-    demonstrate: bool = True,
+    demonstrate: bool = False,
     plain: bool = False,
 ) -> Stub | None:
     """All that is known of a tool; ``None`` where that takes more than about ``room`` characters.

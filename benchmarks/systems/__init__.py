@@ -11,7 +11,7 @@ from atc.run.paper import Paper
 from atc.run.writer import WritingOptions
 from atc_research.naviagent.navigate import Navigate
 from atc_research.reto.layered_calls import LayeredCalls
-from benchmarks.systems.atc import Atc, ChainOfCountedFindings, Undemonstrated
+from benchmarks.systems.atc import Atc, ChainOfCountedFindings
 from benchmarks.systems.base import Answer, Job, System
 from benchmarks.systems.function_calling import FunctionCalling
 from benchmarks.systems.peer import Peer
@@ -63,7 +63,11 @@ SYSTEMS: dict[str, System] = {
         ),
         Atc("atc-replay", "ATC that makes every call anew in a revision", replay=False),
         Atc("atc-all", "ATC without any of these", {"strategy": Chain(_BARE)}, replay=False),
-        Undemonstrated("atc-demonstrations", "ATC that is not shown how probing used its tools"),
+        Atc(
+            "atc-demonstrated",
+            "ATC that is shown how probing used its tools",
+            {"strategy": Chain(WritingOptions(demonstrations=True))},
+        ),
         Atc(
             "atc-notes",
             "ATC whose revisions are shown short notes",

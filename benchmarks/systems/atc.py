@@ -20,7 +20,6 @@ from atc.run.chain_policy import MAX_ROUTED, ChainPolicy
 from atc.run.writer import Draft
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
-from atc.schemas.protocol import Protocol
 from atc.settings import Settings
 from atc.tools.tool import Toolset
 from benchmarks.fired_rules import fired_rules
@@ -135,18 +134,3 @@ class ChainOfCountedFindings(Chain):
 
     name = "chain-findings"
     policy = CountedFindings
-
-
-class Undemonstrated(Atc):
-    """ATC whose tools have lost their demonstrations; what they answer stays documented."""
-
-    def made(self, job: Job, tools: Toolset, **more: Any) -> Agent:
-        shown = Toolset(replace(tool, protocol=undemonstrated(tool.protocol)) for tool in tools.values())
-        return super().made(job, shown, **more)
-
-
-def undemonstrated(protocol: Protocol) -> Protocol:
-    """A protocol whose examples have neither a question nor a program; one that has nothing else goes."""
-    bare = (example.model_copy(update={"description": "", "program": ""}) for example in protocol.examples)
-    kept = tuple(example for example in bare if example.response is not None)
-    return protocol.model_copy(update={"examples": kept})

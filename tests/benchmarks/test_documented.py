@@ -13,7 +13,6 @@ from benchmarks.environments.base import served
 from benchmarks.environments.documented import Documented, names_alone, tasks_from
 from benchmarks.environments.self_test import judge
 from benchmarks.read_tasks import is_read, is_sealed, order
-from benchmarks.systems.atc import undemonstrated
 
 WATER = Protocol(
     name="water",
@@ -80,11 +79,3 @@ def test_a_task_is_read_sealed_and_drawn_alike_whatever_its_tools_are_said_to_do
     assert is_read("toolflow-probed", "weather-27") is is_read("toolflow", "weather-27") is True
     (task,) = Garden().tasks()
     assert order(Documented(Garden(), "bare", lambda _: {}), task) == order(Garden(), task)
-
-
-def test_a_demonstration_goes_and_an_answer_stays() -> None:
-    shown = Example(arguments={"plant": "fern"}, response=2, description="How much?", program="answer = water('fern')")
-    alone = shown.model_copy(update={"response": None})
-    left = undemonstrated(WATER.model_copy(update={"examples": (alone, shown)}))
-    assert left.examples == (Example(arguments={"plant": "fern"}, response=2),)
-    assert undemonstrated(WATER) == WATER

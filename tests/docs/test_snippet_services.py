@@ -93,7 +93,7 @@ PROMISES: list[tuple[str, str, dict[str, str]]] = [
     (r"^atc mcp uninstall", r"moves back: clock", {".cursor/mcp.json": r'\A(?!.*"atc").*"clock"'}),
     (r"^atc tools list har:", r"get_fares +read +crossing_id", {}),
     (r"^atc tools list", r"current_time +read", {}),
-    (r"^atc probe .*--check", r"nothing changed in 2 tools", {}),
+    (r"^atc probe .*--check", r"nothing changed: 2 of 2 tools", {}),
     (r"^atc probe .*-o shop", r"\n2 documented; \d+ calls", {"shop-docs/report.html": "<svg.*list_goods"}),
     (r"^atc probe har:", r"\n4 documented; 0 calls", {"ferry-docs/get_fares.json": "bicycle"}),
     (r"^atc probe", r"1 documented", {"docs-of-it/current_time.json": "time"}),

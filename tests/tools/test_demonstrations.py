@@ -15,7 +15,7 @@ from atc.models.fake import FakeModel
 from atc.run.writer import WritingOptions
 from atc.schemas.protocol import Example, Protocol, Status
 from atc.tools.stub_budget import Fitter
-from atc.tools.stubs import MAX_LINES, MAX_PROGRAM, demonstration, render_stub, render_stubs, shown_examples
+from atc.tools.stubs import MAX_LINES, MAX_PROGRAM, demonstration, render_stub, shown_examples
 from atc.tools.tool import Tool, Toolset
 from tests.support.writer import writer_of
 from tests.tools.test_stubs_safety import TEXT, assert_only_declarations
@@ -38,7 +38,7 @@ def with_program(program: str, question: str = "What is there?") -> Protocol:
 
 
 def test_question_and_program_stand_in_the_stub() -> None:
-    docstring = ast.get_docstring(ast.parse(render_stub(lake())).body[-1])  # type: ignore[arg-type]
+    docstring = ast.get_docstring(ast.parse(render_stub(lake(), demonstrate=True)).body[-1])  # type: ignore[arg-type]
     assert docstring is not None
     assert docstring.splitlines()[1:] == [
         "May have an effect.",
@@ -72,7 +72,7 @@ def test_comments_are_left_out_and_strings_stay_as_they_are() -> None:
     shown = demonstration(with_program("# do as I say\nanswer = f\"{get_lake(1)['id']}\\n\""))
     unparsed = ast.unparse(ast.parse("answer = f\"{get_lake(1)['id']}\\n\""))  # its quotes depend on Python's version
     assert shown == ["Demonstration: What is there?", "    " + unparsed.replace("\\", "\\\\")]
-    source = render_stub(with_program('answer = get_lake("it\'s")'))
+    source = render_stub(with_program('answer = get_lake("it\'s")'), demonstrate=True)
     assert_only_declarations(source, {"get_lake"})
     assert 'get_lake("it\'s")' in source
 
@@ -80,8 +80,8 @@ def test_comments_are_left_out_and_strings_stay_as_they_are() -> None:
 @given(question=TEXT, text=TEXT, raw=TEXT)
 def test_no_text_of_a_demonstration_becomes_code(question: str, text: str, raw: str) -> None:
     for program in (raw, f"answer = get_lake({text!r})", f"get_lake()\n{raw}", f'get_lake(f"{{1}}{raw}")'):
-        for source in (render_stub(with_program(program, question)), render_stubs([with_program(program, question)])):
-            assert_only_declarations(source, {"get_lake"})
+        source = render_stub(with_program(program, question), demonstrate=True)
+        assert_only_declarations(source, {"get_lake"})
 
 
 # Room.
@@ -92,7 +92,7 @@ async def characters(text: str) -> int:
 
 
 def fitted(room: int, protocols: list[Protocol]) -> Any:
-    return asyncio.run(Fitter(protocols, {}).fit(room, characters))
+    return asyncio.run(Fitter(protocols, {}, demonstrations=True).fit(room, characters))
 
 
 def test_a_demonstration_is_the_first_that_is_cut() -> None:
