@@ -71,7 +71,8 @@ def probe(
     """Call tools until they are documented: arguments, response fields, an example each. Only reads are called.
 
     Exit codes: 0 all that may be called are documented (with --check: nothing changed), 1 not, 2 wrong use, 3 something
-    is missing in the environment (with --check: some tools could not be reached, and no other changed).
+    is missing in the environment (with --check: some tools could not be reached, or are from a recording, and no other
+    changed).
     """
     if check is not None and output is not None:
         raise UsageError("--check writes no documents: leave -o out")
@@ -166,4 +167,5 @@ def _finish_check(found: list[Drift], *, as_json: bool) -> None:
         err.print(check_summary(found), markup=False)
     if any(drift.moved for drift in found):
         raise typer.Exit(NOT_SOLVED)
-    raise typer.Exit(ENVIRONMENT if any(drift.problem == "unreached" for drift in found) else SOLVED)
+    missed = any(drift.problem in ("unreached", "recorded") for drift in found)
+    raise typer.Exit(ENVIRONMENT if missed else SOLVED)

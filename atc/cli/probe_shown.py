@@ -116,6 +116,8 @@ def diff(found: Sequence[Drift]) -> Iterator[str]:
         tool = clean(drift.tool)
         if drift.problem == "masked":
             yield f"# {tool}: not compared, for its examples hold masked secrets"
+        elif drift.problem == "recorded":
+            yield f"# {tool}: from a recording, not compared"
         elif drift.problem == "unreached":
             yield f"# {tool}: not compared: {_line(drift.reason)}"
         if not drift.moved:
@@ -133,11 +135,13 @@ def diff(found: Sequence[Drift]) -> Iterator[str]:
 def check_summary(found: Sequence[Drift]) -> str:
     """How many tools changed, how many of them so that programs would fail, and how many were not compared."""
     changed, breaking = sum(drift.moved for drift in found), sum(drift.breaks for drift in found)
-    missed = sum(drift.problem in ("masked", "unreached") for drift in found)
-    same = f"nothing changed: {len(found) - missed} of {len(found)} tools are as documented"
+    missed = sum(drift.problem in ("masked", "recorded", "unreached") for drift in found)
+    compared = len(found) - missed
+    same = f"nothing changed: {compared} of {len(found)} tools are as documented"
+    same = same if compared else "no tool could be compared"
     parts = [f"{changed} of {len(found)} tools changed" if changed else same]
     parts += [f"{breaking} so that programs would fail"] if breaking else []
-    parts += [f"{missed} not compared"] if missed else []
+    parts += [f"{missed} not compared"] if missed and compared else []
     return ", ".join(parts)
 
 

@@ -35,7 +35,7 @@ Kind = Literal[
     "enum_changed",
     "format_changed",
 ]
-Problem = Literal["gone", "masked", "unanswered", "unreached"]
+Problem = Literal["gone", "masked", "recorded", "unanswered", "unreached"]
 BREAKING = frozenset({"gone", "type_changed", "now_dictionary"})
 """Kinds of changes by which programs fail that were written before."""
 MAX_CHANGES, MAX_PLACES, MAX_DEPTH = 1000, 20_000, 40
@@ -230,8 +230,9 @@ class Drift(BaseModel):
     Attributes:
         changes: of its response, by path.
         problem: why it could not be compared: ``gone`` (it is not there, or may not be called), ``masked`` (all its
-            examples hold masked secrets), ``unanswered`` (none of its examples works any more), ``unreached`` (the
-            service did not answer, or wants a credential: that says nothing of the tool); ``None`` if it was.
+            examples hold masked secrets), ``recorded`` (its document is from a recording, which has no example that
+            could be called), ``unanswered`` (none of its examples works any more), ``unreached`` (the service did not
+            answer, or wants a credential: that says nothing of the tool); ``None`` if it was.
         reason: of the last two, what the service or the program's end said last.
         answered: calls that it answered now.
     """

@@ -160,13 +160,13 @@ class Prober:
         store = Store(self.folder, must_exist=True)
         known = [record for record in store.load_all().values() if record.state == "documented"]
         records = {record.name: record for record in known if record.reason != FROM_RECORDING}
+        made = [Drift(tool=record.name, problem="recorded") for record in known if record.name not in records]
         if not records:
             raise UsageError(
                 f"{self.folder} documents tools from a recording alone, which were never called: record anew"
                 if known
                 else f"{self.folder} holds no record of a documented tool: probe it first, with -o {self.folder}"
             )
-        made = []
         async with self._runner(records) as (runner, _, steps):
             for record in records.values():
                 with steps.under_way(record, 0):

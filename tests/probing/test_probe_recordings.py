@@ -101,6 +101,27 @@ def test_documents_of_a_recording_alone_cannot_be_checked_by_calls(server: Serve
     assert server.seen == []
 
 
+def test_a_check_names_the_tools_of_a_recording_that_it_does_not_look_at(server: Server, tmp_path: Path) -> None:
+    fares = call(f"{server.url}/fares?crossing_id=X0", {"error": "no such crossing"}, status=404)
+    server.answers["/fares"] = Answer(b'{"adult": 12.5}')
+    source, docs = f"har:{recorded(tmp_path, server.url, fares)}", str(tmp_path / "docs")
+    ways = ("--openapi", "session=none", "--set", "max_tries=0")
+    assert atc("probe", source, "-o", docs, *ways).exit_code == 0
+    same = atc("probe", source, "--check", docs, *ways)
+    assert (same.exit_code, same.stdout.splitlines()) == (
+        3,
+        [
+            "# delete_bookings_by_booking_id: from a recording, not compared",
+            "# get_crossings: from a recording, not compared",
+            "# get_harbours: from a recording, not compared",
+            "# post_bookings: from a recording, not compared",
+        ],
+    )
+    assert "nothing changed: 1 of 5 tools are as documented, 4 not compared" in same.stderr
+    server.answers["/fares"] = Answer(b'{"adult": "12.50"}')
+    assert atc("probe", source, "--check", docs, *ways).exit_code == 1
+
+
 def test_documents_that_the_source_declares_are_probed_as_ever(server: Server, tmp_path: Path) -> None:
     schema = {"type": "object", "x-atc-evidence": {"seen": 9, "of": 9}, "properties": {"made_up": {"type": "string"}}}
     content = {"application/json": {"schema": schema}}

@@ -82,3 +82,5 @@ def test_a_check_is_a_diff_in_a_stable_order() -> None:
     ]
     assert [each.moved for each in found] == [True, False, False, False, True, True]
     assert check_summary(found) == "3 of 6 tools changed, 3 so that programs would fail, 2 not compared"
+    away = Drift(tool="f", problem="unreached", reason="HTTP 503")
+    assert check_summary([away]) == "no tool could be compared"
