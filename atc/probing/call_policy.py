@@ -18,6 +18,7 @@ from typing import Any
 
 from atc import wording
 from atc._records.events import Emit
+from atc._records.records import RecordedSession
 from atc.calls.approval import Approval, Approve
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.journal import Journal
@@ -29,7 +30,7 @@ from atc.sandboxes.drivers import limits_from
 from atc.schemas.protocol import Protocol
 from atc.schemas.telltales import disguised_telltale
 from atc.settings import Settings
-from atc.tools.tool import Tool, Toolset, Transport, signatures
+from atc.tools.tool import CredentialedTransport, MissingCredential, Tool, Toolset, Transport, signatures
 
 PATIENCE_S = 60.0
 """The longest pause that a service is granted: one that asks for more is not called again in this probing."""
@@ -83,6 +84,24 @@ class Door:
     schemes: tuple[tuple[str, ...], ...] = ()
     names_a_thing: bool = False
     """The tool must be given something, so that what is behind the door may depend on it."""
+    missing: MissingCredential | None = None
+    """The credential that it asks for and that nobody has given."""
+    session: RecordedSession | None = None
+    """The recorded login that goes with its calls."""
+
+    def wanted(self, status: int) -> str:
+        """What to do after this status, 401 or 403, in words."""
+        if status == 401 and self.missing is not None:
+            return wording.no_credential(self.missing)
+        wants = "it wants a credential" if status == 401 and not self.session else "it wants another credential"
+        ways = ["log in and record again"] if self.session else []
+        ways += [f"set ATC_AUTH_<SCHEME> for {self.named}"] if self.schemes else []
+        return f"{wants}: {', or '.join(ways)}" if ways else wants
+
+    @property
+    def named(self) -> str:
+        """The security schemes, in words."""
+        return " or ".join("+".join(each) for each in self.schemes)
 
 
 @dataclass
@@ -189,18 +208,16 @@ class Meter:
     def _wants_a_credential(self, tool: str, status: int) -> None:
         door = self._door(tool)
         self.turned_away[tool] += 1
-        wants = "it wants a credential" if status == 401 else "it wants another credential"
         if self.turned_away[tool] > door.names_a_thing or (status == 401 and door.schemes):
-            self._stopped[tool] = f"the service answered {status}: {wants} (--auth)"
+            self._stopped[tool] = f"the service answered {status}: {door.wanted(status)}"
         if status == 401 and door.schemes:
-            named = " or ".join("+".join(each) for each in door.schemes)
-            why = f"{tool} answered {status}, and this tool needs the same credential, {named} (--auth)"
+            why = f"{tool} answered {status}, and this tool needs the same credential: {door.wanted(status)}"
             self._stopped.setdefault((door.place, door.schemes), why)
         closed = self._closed.setdefault(door.place, set())
         closed.add(tool)
         if len(closed) >= MANY_CLOSED and door.place not in self._answering:
             many = f"{len(closed)} tools of its service answered {status} and none let us in"
-            why = f"{many}: it wants a credential (--auth)"
+            why = f"{many}: {door.wanted(status)}"
             self._stopped.setdefault(door.place, why)
 
     def _door(self, tool: str) -> Door:
@@ -273,7 +290,9 @@ def door_of(tool: Tool) -> Door:
     operation = getattr(tool.transport, "operation", None)
     place = getattr(operation, "server", None) or tool.protocol.source.location or tool.name
     schemes = tuple(each for each in getattr(operation, "security", ()) if each)
-    return Door(place, schemes, names_a_thing=bool(tool.protocol.required))
+    held = tool.transport if isinstance(tool.transport, CredentialedTransport) else None
+    missing, session = (held.missing, held.session) if held is not None else (None, None)
+    return Door(place, schemes, bool(tool.protocol.required), missing, session)
 
 
 def metered(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from atc._records.records import RecordedSession
 from atc.errors import CallRefused, ToolError
-from atc.probing.call_policy import Budget, Door, Meter, metered, why_not
+from atc.probing.call_policy import Budget, Door, Meter, door_of, metered, why_not
 from atc.result import Effect
 from atc.schemas.protocol import Protocol, Source
-from atc.tools.tool import Toolset
+from atc.tools.tool import MissingCredential, Toolset
+from tests.support.recordings import call, page, write
 from tests.support.tools import make_tool
 
 
@@ -149,6 +152,26 @@ def test_who_wants_a_credential_stops_what_needs_the_same_one() -> None:
             await meter.admit("b")
 
     asyncio.run(go())
+
+
+def test_who_wants_a_credential_says_how_to_give_one() -> None:
+    key, login = (("key", "more"), ("other",)), RecordedSession(file="s.har", origin="https://s")
+    unused = MissingCredential("key", "ATC_AUTH_KEY", reason="untaken", session=login)
+    assert Door("here", key, missing=unused).wanted(401).endswith("(--openapi session=memory), or set ATC_AUTH_KEY")
+    missing = MissingCredential("key", "ATC_AUTH_KEY")
+    assert "(`atc run --openapi auth.key=…`), or set ATC_AUTH_KEY" in Door("here", key, missing=missing).wanted(401)
+    assert Door("here", key).wanted(401) == "it wants a credential: set ATC_AUTH_<SCHEME> for key+more or other"
+    assert Door("here", session=login).wanted(401) == "it wants another credential: log in and record again"
+    assert Door("here").wanted(403) == "it wants another credential"
+
+
+def test_a_recorded_login_that_is_not_used_is_named_where_the_service_wants_one(tmp_path: Path) -> None:
+    lists = call("https://s.example/orders", [{"order_id": 1}], headers={"authorization": "Bearer " + "k4" * 20})
+    tool = Toolset.from_har(write(tmp_path / "s.har", page("https://s.example/"), lists), session="ask")["get_orders"]
+    meter = Meter(Budget(), doors={tool.name: door_of(tool)})
+    meter.refused(tool.name, ToolError("no", status=401))
+    assert "--openapi session=memory" in meter.closed(tool.name)
+    assert "ATC_AUTH_" in meter.closed(tool.name)
 
 
 def test_a_tool_that_may_not_be_called_stops_no_other() -> None:
