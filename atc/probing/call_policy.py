@@ -27,7 +27,7 @@ from atc.errors import CallRefused, ToolError
 from atc.result import Call, Effect
 from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
-from atc.schemas.protocol import Protocol
+from atc.schemas.protocol import Protocol, Provenance
 from atc.schemas.telltales import disguised_telltale
 from atc.settings import Settings
 from atc.tools.tool import CredentialedTransport, MissingCredential, Tool, Toolset, Transport, signatures
@@ -70,6 +70,8 @@ def why_not(protocol: Protocol, allowed: Iterable[str] = ()) -> str:
     if protocol.effect is not Effect.READ:
         named = f" (its name says {word!r})" if word and protocol.effect is Effect.UNKNOWN else ""
         effect = f"{protocol.effect.value}{named}"
+        if protocol.provenance is Provenance.INFERRED and protocol.source.kind == "har":  # no advice to try a change
+            return f"it was recorded with refusals only, and its effect is {effect}: record one that succeeds"
         return f"its effect is {effect}, and only reads are called: --allow-effects {protocol.name}"
     if word:
         return f"it says that it only reads, but its name says {word!r}: --allow-effects {protocol.name}"
