@@ -154,6 +154,8 @@ def _finish(report: Report, output: Path | None, *, as_json: bool) -> None:
         kept = (
             f"documents and {PAGE} are in {output}" if output else "nothing was written: -o FOLDER keeps the documents"
         )
+        if report.replaced:
+            kept += f"; {report.replaced:,} of them say something else than those that were there"
         out.print(kept, markup=False)
     raise typer.Exit(SOLVED if report.complete else NOT_SOLVED)
 

@@ -118,10 +118,14 @@ def is_recorded(declared: Protocol) -> bool:
 
 
 def take_recorded(tools: Toolset, records: Mapping[str, Record]) -> None:
-    """Take the tools that a recording documents for documented, without a call."""
+    """Take the tools that a recording documents for documented, without a call; not those that only an earlier one
+    did."""
     for name, tool in tools.items():
-        if records[name].state != "documented" and is_recorded(tool.protocol):
-            records[name].state, records[name].reason = "documented", FROM_RECORDING
+        record = records[name]
+        if record.state != "documented" and is_recorded(tool.protocol):
+            record.state, record.reason = "documented", FROM_RECORDING
+        elif record.reason == FROM_RECORDING and not is_recorded(tool.protocol):
+            record.state, record.reason = "waiting", ""
 
 
 def _statuses(declared: Protocol, record: Record) -> tuple[Status, ...]:
@@ -180,6 +184,7 @@ class Store:
 
     def __init__(self, folder: str | Path | None, *, must_exist: bool = False) -> None:
         self._folder = Path(folder) if folder else None
+        self._before: dict[str, bytes | None] = {}
         if must_exist and (self._folder is None or not self._folder.is_dir()):
             raise UsageError(f"there is no folder {folder}: give one that `atc probe -o` wrote")
         if self._folder is not None and not must_exist:
@@ -217,9 +222,21 @@ class Store:
     def document(self, declared: Protocol, record: Record) -> None:
         """Write the tool's document."""
         if self._folder is not None:
+            if record.name not in self._before:
+                self._before[record.name] = self._written(record.name)
             dump_protocols([protocol_of(declared, record)], self._folder)
             if record.name in (drifted := drifted_tools(self._folder)):
                 self.note_drifted(drifted - {record.name})
+
+    def _written(self, name: str) -> bytes | None:
+        """The tool's document as it stands; ``None`` where there is none."""
+        file = self._folder / f"{name}.json" if self._folder is not None else None
+        return file.read_bytes() if file is not None and file.is_file() else None
+
+    @property
+    def replaced(self) -> int:
+        """How many documents say something else now than those that were there."""
+        return sum(old is not None and old != self._written(name) for name, old in self._before.items())
 
     def keep(self, tools: Toolset, records: Mapping[str, Record]) -> None:
         """Keep all records, and write the documents of the tools that are documented."""

@@ -126,7 +126,7 @@ class Prober:
         take_recorded(self.tools, records)
         if all(record.state == "documented" for record in records.values()):  # nothing has to be called
             store.keep(self.tools, records)
-            return report_of(self.tools, records, Meter(self.budget), spent)
+            return report_of(self.tools, records, Meter(self.budget), spent, replaced=store.replaced)
         declared = {name: tool.protocol for name, tool in self.tools.items()}
         async with self._runner(records) as (runner, meter, steps):
             asker = Asker(BudgetedModel(self._model(), spent), self.settings) if self.tries else None
@@ -141,7 +141,7 @@ class Prober:
                 raise _first(group) from None  # by itself: a group would hide what is wrong
             finally:  # also what tools learnt while others were probed, and while they were under way
                 store.keep(self.tools, records)
-        return report_of(self.tools, records, meter, spent)
+        return report_of(self.tools, records, meter, spent, replaced=store.replaced)
 
     def check(self) -> list[Drift]:
         """Check whether the tools that ``folder`` documents have changed. Blocks.

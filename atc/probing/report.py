@@ -47,6 +47,7 @@ class Report(_Frozen):
     Attributes:
         lines: in the order of the toolset.
         protocols: the documents of those that are documented.
+        replaced: documents of the folder that say something else now.
         calls: that reached a tool. ``model_calls``, ``prompt_tokens``, ``completion_tokens``: of the model.
     """
 
@@ -57,6 +58,7 @@ class Report(_Frozen):
     model_calls: int
     prompt_tokens: int
     completion_tokens: int
+    replaced: int = 0
 
     def count(self, *states: State) -> int:
         """Tools in these states."""
@@ -72,7 +74,9 @@ class Report(_Frozen):
         return self.model_dump(mode="json", exclude={"protocols"})
 
 
-def report_of(tools: Toolset, records: dict[str, Record], meter: Meter, spent: ModelBudget) -> Report:
+def report_of(
+    tools: Toolset, records: dict[str, Record], meter: Meter, spent: ModelBudget, *, replaced: int = 0
+) -> Report:
     """The report of a probing as it stands."""
     lines, protocols = [], []
     for name, tool in tools.items():
@@ -101,4 +105,5 @@ def report_of(tools: Toolset, records: dict[str, Record], meter: Meter, spent: M
         model_calls=spent.calls_used,
         prompt_tokens=spent.prompt_tokens,
         completion_tokens=spent.completion_tokens,
+        replaced=replaced,
     )

@@ -94,6 +94,28 @@ def test_a_write_that_nothing_was_recorded_of_is_not_called(server: Server, tmp_
     assert server.seen == []
 
 
+def test_a_new_recording_replaces_what_it_shows_and_only_that(server: Server, tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    assert probed(recorded(tmp_path, server.url), docs).replaced == 0
+    assert probed(recorded(tmp_path, server.url), docs).replaced == 0
+    later = write(
+        tmp_path / "later.har",
+        page(f"{server.url}/"),
+        call(f"{server.url}/harbours", {"items": [{"harbour_id": "H17", "berths": 4}]}),
+        call(f"{server.url}/bookings", {"error": "full"}, method="POST", status=409, sent=BOOKED),
+    )
+    booked = (docs / "post_bookings.json").read_text()
+    report = probed(later, docs)
+    assert {line.tool: line.state for line in report.lines} == {
+        "get_harbours": "documented",
+        "post_bookings": "skipped",
+    }
+    assert report.replaced == 1
+    assert (docs / "post_bookings.json").read_text() == booked
+    said = atc("probe", f"har:{recorded(tmp_path, server.url)}", "-o", str(docs), "--openapi", "session=none")
+    assert "; 1 of them say something else than those that were there" in " ".join(said.stdout.split()), said.output
+
+
 def test_documents_of_a_recording_alone_cannot_be_checked_by_calls(server: Server, tmp_path: Path) -> None:
     path = recorded(tmp_path, server.url)
     probed(path, tmp_path / "docs")
