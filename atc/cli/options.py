@@ -424,7 +424,7 @@ def opened(
     for each in tools.left_out if told is None else [each for each in tools.left_out if each.name in told]:
         err.print(Text(clean(f"note: {wording.left_out(each.name, each.reason)}"), style="yellow"))
     for found in tools.found:
-        if undeclared or found.is_listing:
+        if undeclared or look or found.is_listing:
             how = wording.found_document(
                 found.url, found.named_by, found.others, found.elsewhere, listing=found.is_listing
             )

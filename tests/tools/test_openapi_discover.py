@@ -61,6 +61,14 @@ def test_a_page_names_its_document(server: Server, page: str, place: str) -> Non
     assert list(import_openapi(server.url)) == ["op"]
 
 
+def test_a_list_of_tools_says_where_their_document_was_found(server: Server) -> None:
+    server.answers["/the.json"] = Answer(BODY)
+    server.answers["/"] = Answer(b'<link rel="service-desc" href="/the.json">', kind="text/html")
+    found = f"found an OpenAPI document at {server.url}/the.json"
+    assert found in " ".join(atc("tools", "list", server.url).stderr.split())
+    assert found not in " ".join(atc("tools", "list", f"{server.url}/the.json").stderr.split())
+
+
 def test_a_page_below_the_root_is_looked_at_and_so_is_the_root(server: Server) -> None:
     server.answers["/openapi.json"] = Answer(BODY)
     server.answers["/docs"] = Answer(b"<html>", kind="text/html")
@@ -78,6 +86,7 @@ def test_what_was_tried_is_said_and_bounded(server: Server) -> None:
     with pytest.raises(ToolImportError) as caught:
         import_openapi(server.url)
     assert all(place in str(caught.value) for place in ("/openapi.json", "/v3/api-docs", "/docs"))
+    assert "the address of the page that shows the documentation" in str(caught.value)
     assert len(server.seen) <= MAX_REQUESTS
     server.seen.clear()
     names = " ".join(f"url: '/{n}.json'" for n in range(1000))

@@ -275,5 +275,6 @@ def _nothing(site: Site) -> str:
     own = urlsplit(public_url(site.url))
     return (
         f"{own.scheme}://{own.netloc} publishes no OpenAPI document that could be found, and lists no paths (tried "
-        f"{paths}{locked}{away}): give the document's own URL, a file with its paths, or a recording (har:FILE)"
+        f"{paths}{locked}{away}): give the document's own URL, the address of the page that shows "
+        "the documentation, a file with its paths, or a recording (har:FILE)"
     )
