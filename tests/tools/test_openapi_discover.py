@@ -75,6 +75,13 @@ def test_a_page_below_the_root_is_looked_at_and_so_is_the_root(server: Server) -
     assert list(import_openapi(f"{server.url}/docs?x=1#top")) == ["op"]
 
 
+def test_a_tool_is_shown_with_the_whole_address_that_its_path_is_below(server: Server) -> None:
+    server.answers["/openapi.json"] = Answer(BODY)
+    shown = atc("tools", "show", f"{server.url}/openapi.json", "op")
+    assert f"its path is below {server.url}/api (" in " ".join(shown.stderr.split())
+    assert json.loads(shown.stdout)["name"] == "op"
+
+
 def test_a_page_leads_to_no_other_server(server: Server) -> None:
     page = "<script>({url: 'http://127.0.0.1:1/openapi.json'}); ({url: 'file:///etc/passwd.json'})</script>"
     server.answers["/"] = Answer(page.encode(), kind="text/html")
@@ -122,7 +129,7 @@ def test_a_document_that_names_another_port_is_told_of_before_a_call_and_after(s
     with pytest.raises(ToolError, match=re.escape(f"cannot reach http://127.0.0.1:1 (ConnectError); {told}{way}")):
         asyncio.run(tools["op"].transport({}))
     listed, looked = atc("tools", "list", server.url), atc("doctor", "--tools", server.url, "--json")
-    assert listed.stderr == f"note: {told}{way}\n"
+    assert listed.stderr.endswith(f"\nnote: {told}{way}\n")
     check = json.loads(looked.stdout)[-1]
     assert (check["ok"], check["fix"]) == (False, told + way)
     assert f"atc mcp: {told}{way}\n" in atc("mcp", "--tools", server.url, "--check").stderr
