@@ -64,7 +64,11 @@ def list_tools(
 @guarded
 def show(source: Source, name: Name, openapi: options.OpenApi = None) -> None:
     """Print one tool's protocol as a JSON document."""
-    print_json(_data(_one(options.opened([source], openapi=openapi, look=True), name)[name]))
+    tool = _one(options.opened([source], openapi=openapi, look=True), name)[name]
+    if base := getattr(getattr(tool.transport, "operation", None), "server", None):
+        told = f"note: its path is below {base} (--openapi service_url=URL takes the place of all of it)"
+        err.print(Text(clean(told), style="dim"))
+    print_json(_data(tool))
 
 
 @app.command()
