@@ -26,7 +26,7 @@ class Budget:
         seconds: wall time from the making of this object.
         money: the most that replies may cost, in ``currency``. ``price``: of the model's tokens.
         currency: a word for messages.
-        calls_used: calls that were begun.
+        calls_used: calls that were begun; ``calls_answered``: those with a reply.
         prompt_tokens: tokens read.
         completion_tokens: tokens written.
         model_seconds: time spent waiting for replies; parallel calls add up.
@@ -40,6 +40,7 @@ class Budget:
     price: Price | None = None
     currency: str = ""
     calls_used: int = field(default=0, init=False)
+    calls_answered: int = field(default=0, init=False)
     prompt_tokens: int = field(default=0, init=False)
     completion_tokens: int = field(default=0, init=False)
     model_seconds: float = field(default=0.0, init=False)
@@ -129,6 +130,7 @@ class Budget:
         self._reserved -= prompt + max_tokens
         if price is not None:
             self._reserved_money -= price.cost(prompt, max_tokens)
+        self.calls_answered += reply is not None
         if reply is not None and not reply.cached:
             self.prompt_tokens += reply.prompt_tokens
             self.completion_tokens += reply.completion_tokens

@@ -30,7 +30,7 @@ from atc.sandboxes.drivers import limits_from
 from atc.schemas.protocol import Protocol, Provenance
 from atc.schemas.telltales import disguised_telltale
 from atc.settings import Settings
-from atc.tools.tool import CredentialedTransport, MissingCredential, Tool, Toolset, Transport, signatures
+from atc.tools.tool import CredentialedTransport, MissingCredential, Tool, Toolset, Transport, answer_of, signatures
 
 PATIENCE_S = 60.0
 """The longest pause that a service is granted: one that asks for more is not called again in this probing."""
@@ -112,10 +112,13 @@ class Meter:
 
     budget: Budget
     counted: Callable[[str], None] | None = None
-    """Called with a tool's name when one of its calls has been counted."""
+    """Called with a tool's name when one of its calls is about to be sent."""
     total: int = 0
-    """Calls of all tools together."""
+    """Calls of all tools together that were let through."""
     calls: dict[str, int] = field(default_factory=dict)
+    """By tool: calls that were let through."""
+    sent: Counter[str] = field(default_factory=Counter)
+    """By tool: calls that were sent. What does not fit in a request is let through, and never sent."""
     bytes: int = 0
     doors: dict[str, Door] = field(default_factory=dict)
     _stopped: dict[str | tuple[str, object], str] = field(default_factory=dict)
@@ -152,10 +155,14 @@ class Meter:
             raise CallRefused(f"probing has made its {self.budget.calls_a_tool} calls of {tool}", status="budget")
         self.calls[tool] = self.calls.get(tool, 0) + 1
         self.total += 1
-        if self.counted is not None:
-            self.counted(tool)
         await self._patience(self._door(tool).place)
         await self._await_rate()
+
+    def sending(self, tool: str) -> None:
+        """Count a call that is about to be sent."""
+        self.sent[tool] += 1
+        if self.counted is not None:
+            self.counted(tool)
 
     async def _patience(self, place: str) -> None:
         """Wait as long as the service asked us to."""
@@ -247,7 +254,7 @@ class Metered:
         return self.inner.opened()
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:
-        key = canonical(arguments)
+        key = canonical(arguments | {name: str(arguments[name]) for name in self._numbers_in_path(arguments)})
         async with self.making.setdefault(key, asyncio.Lock()):
             if key in self.answered:
                 return self.answered[key]
@@ -266,10 +273,24 @@ class Metered:
             self.meter.bytes += _size(value)
             return value
 
+    def _numbers_in_path(self, arguments: dict[str, Any]) -> list[str]:
+        """The arguments that a path bears as digits: 11 and "11" are one request."""
+        parameters = getattr(getattr(self.inner, "operation", None), "parameters", ())
+        in_path = [each.argument for each in parameters if each.location == "path"]
+        return [name for name in in_path if type(arguments.get(name)) is int]
+
     async def _made(self, arguments: dict[str, Any]) -> Any:
         """Make the call; however it fails, it is a ToolError. Waiting for one's turn is not part of its time."""
+        begun = False
+
+        def sending() -> None:  # again where a redirect is followed
+            nonlocal begun
+            if not begun:
+                begun = True
+                self.meter.sending(self.tool)
+
         try:
-            return await asyncio.wait_for(self.inner(arguments), self.timeout_s)
+            return (await asyncio.wait_for(answer_of(self.inner, arguments, sending), self.timeout_s)).value
         except ToolError:
             raise
         except TimeoutError:

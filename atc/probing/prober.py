@@ -284,7 +284,7 @@ class _Steps:
     def _step(self, name: str, *, under_way: bool = True) -> None:
         meter = self._meter
         if self._tell is not None and name in self._rounds:  # no tool that another one's program calls for a value
-            step = (self._records[name], self._rounds[name], under_way, meter.total)
+            step = (self._records[name], self._rounds[name], under_way, meter.sent.total())
             self._tell(Progress(*step, meter.left(name), meter.left_of_all, self._records))
 
 

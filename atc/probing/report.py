@@ -48,7 +48,8 @@ class Report(_Frozen):
         lines: in the order of the toolset.
         protocols: the documents of those that are documented.
         replaced: documents of the folder that say something else now.
-        calls: that reached a tool. ``model_calls``, ``prompt_tokens``, ``completion_tokens``: of the model.
+        calls: that reached a tool. ``model_calls``: that a model answered. ``prompt_tokens``, ``completion_tokens``: of
+            these.
     """
 
     lines: tuple[Line, ...]
@@ -91,7 +92,7 @@ def report_of(
                 reason=record.reason,
                 round=record.round,
                 tries=record.tries,
-                calls=meter.calls.get(name, 0),
+                calls=meter.sent[name],
                 arguments=len(known.parameters.get("properties", {})),
                 fields=len(set(fields_of(known.returns))),
                 helpers=record.helpers,
@@ -100,9 +101,9 @@ def report_of(
     return Report(
         lines=tuple(lines),
         protocols=tuple(protocols),
-        calls=meter.total,
+        calls=meter.sent.total(),
         response_bytes=meter.bytes,
-        model_calls=spent.calls_used,
+        model_calls=spent.calls_answered,
         prompt_tokens=spent.prompt_tokens,
         completion_tokens=spent.completion_tokens,
         replaced=replaced,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from atc.probing.call_policy import Budget, Door, Meter, door_of, metered, why_n
 from atc.result import Effect
 from atc.schemas.protocol import Protocol, Source
 from atc.tools.tool import MissingCredential, Toolset
+from tests.support.openapi import Answer, Server, document, operation, running_server
 from tests.support.recordings import call, page, write
 from tests.support.tools import make_tool
 
@@ -51,6 +53,40 @@ def test_a_call_is_made_once_and_answered_so_again() -> None:
 
     asyncio.run(go())
     assert (len(made), meter.total, meter.calls) == (2, 2, {"t": 2})
+
+
+@pytest.fixture
+def lamps() -> Iterator[tuple[Server, Any, Meter]]:
+    with running_server() as server:
+        server.answer = Answer(b'{"n": 1}')
+        node = operation(parameters=[{"name": "lamp_id", "in": "path", "required": True, "schema": {}}])
+        tools = Toolset.from_openapi(document({"/lamps/{lamp_id}": {"get": node}}), base_url=server.url)
+        meter = Meter(Budget())
+        yield server, metered_transport(tools["op"], meter), meter
+
+
+def test_a_number_and_its_digits_in_a_path_are_one_call(lamps: tuple[Server, Any, Meter]) -> None:
+    server, transport, _ = lamps
+
+    async def go() -> None:
+        for lamp_id in (11, "11", 12):
+            assert await transport({"lamp_id": lamp_id}) == {"n": 1}
+
+    asyncio.run(go())
+    assert [seen.path for seen in server.seen] == ["/lamps/11", "/lamps/12"]
+
+
+def test_a_call_that_fits_in_no_request_is_not_counted_as_sent(lamps: tuple[Server, Any, Meter]) -> None:
+    server, transport, meter = lamps
+
+    async def go() -> None:
+        for lamp_id in ("..", ""):
+            with pytest.raises(ToolError):
+                await transport({"lamp_id": lamp_id})
+        await transport({"lamp_id": 11})
+
+    asyncio.run(go())
+    assert (meter.sent.total(), len(server.seen), meter.total) == (1, 1, 3)
 
 
 def test_a_refusal_is_kept_and_a_passing_failure_is_not() -> None:

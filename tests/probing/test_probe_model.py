@@ -254,3 +254,11 @@ def test_a_sandbox_that_cannot_be_had_is_said_as_it_is(service: Service) -> None
     with pytest.raises(SandboxUnavailable, match="no namespaces left"):
         probed(service.tools(), sandbox=Nowhere())
     assert service.hits == []
+
+
+def test_a_model_that_never_answered_was_not_called(service: Service) -> None:
+    add_search(service)
+    model = Oracle()  # it fails
+    report = probed(service.tools(), model)
+    assert model.asked
+    assert (report.model_calls, report.prompt_tokens) == (0, 0)
