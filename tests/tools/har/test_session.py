@@ -328,6 +328,23 @@ def test_the_cookies_that_are_left_are_sent(server: Server, answers: Answers) ->
     assert [(each.scheme, each.reason) for each in tools.missing_credentials()] == [("cookie_seen", "expired")]
 
 
+@pytest.mark.parametrize(
+    ("choice", "more", "reason"),
+    [("none", {}, "declined"), ("memory", {"expires": NOW - timedelta(days=1)}, "expired")],
+)
+def test_what_is_missing_is_named_and_not_what_is_set_beside_it(
+    server: Server, answers: Answers, monkeypatch: pytest.MonkeyPatch, choice: Any, more: Any, reason: str
+) -> None:
+    monkeypatch.setenv("ATC_AUTH_COOKIE_SID", "mine-5678")
+    token = secret("t0k3n-a1b2c3d4", scheme="bearer", location="header", wire="Authorization", **more)
+    made = recorded(server, secret(**more), token, security=[{"cookie_sid": [], "bearer": []}])
+    tools = tools_of(made, choice, answers)
+    server.answer = Answer(status=401)
+    with pytest.raises(ToolError, match="ATC_AUTH_BEARER"):
+        call(tools, "order")
+    assert [(each.variable, each.reason) for each in tools.missing_credentials()] == [("ATC_AUTH_BEARER", reason)]
+
+
 # -- a write says whose it is ------------------------------------------------------------------------------------------
 
 ORDERS = "```python\nanswer = order()\n```"
