@@ -19,6 +19,7 @@ from atc.tools.openapi.servers import other_place
 from atc.tools.sources import open_tools
 from tests.support.cli import atc
 from tests.support.openapi import Answer, Server, document, operation, running_server
+from tests.support.time import little_work
 
 BODY = json.dumps(document({"/a": {"get": operation()}}, servers=[{"url": "/api"}])).encode()
 
@@ -117,6 +118,13 @@ def test_what_is_compressed_is_unpacked_once_and_as_far_as_is_read(server: Serve
     server.answers["/docs"] = replace(bomb, kind="text/html")
     server.answers["/swagger.json"] = Answer(BODY)
     assert list(import_openapi(f"{server.url}/docs")) == ["op"]
+
+
+@pytest.mark.parametrize("page", [b"a: [%s1]", b'{"a": [%s]', b"[%s"], ids=["YAML", "no JSON", "an open list"])
+def test_a_page_that_is_no_document_costs_little(server: Server, page: bytes) -> None:
+    server.answer = Answer(page.replace(b"%s", b"x, " * 400_000), kind="application/yaml")
+    with little_work(5.0), pytest.raises(ToolImportError, match="publishes no OpenAPI document"):
+        import_openapi(server.url)
 
 
 def test_nobody_there_is_said_at_once() -> None:
