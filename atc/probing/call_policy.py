@@ -29,7 +29,7 @@ from atc.sandboxes.drivers import limits_from
 from atc.schemas.protocol import Protocol
 from atc.schemas.telltales import disguised_telltale
 from atc.settings import Settings
-from atc.tools.tool import Tool, Toolset, Transport, signatures
+from atc.tools.tool import Tool, Toolset, Transport, WrappingTransport, signatures
 
 PATIENCE_S = 60.0
 """The longest pause that a service is granted: one that asks for more is not called again in this probing."""
@@ -208,7 +208,7 @@ class Meter:
 
 
 @dataclass(frozen=True, eq=False)
-class Metered:
+class Metered(WrappingTransport):
     """A transport that makes no call twice: what was answered or refused once is answered so again, at no cost.
 
     Only failures that pass (``transient``) may be tried again, as the broker does.

@@ -135,3 +135,20 @@ def test_documents_that_the_source_declares_are_probed_as_ever(server: Server, t
     with Prober(Toolset.from_openapi(document, base_url=server.url), tries=0) as prober:
         (line,) = prober.probe().lines
     assert line.calls > 0
+
+
+def test_a_write_with_the_login_of_a_recording_is_asked_about_whatever_was_allowed(
+    server: Server, tmp_path: Path
+) -> None:
+    refused = call(
+        f"{server.url}/refunds", {"error": "no"}, method="POST", status=403, sent={"reason": "x"},
+        headers={"cookie": "sid=s3cr3tSession0001"},
+    )  # fmt: skip
+    server.answer = Answer(b'{"refund_id": "R1"}', 201)
+    for allowed in (False, True):
+        tools = Toolset.from_har(
+            recorded(tmp_path, server.url, refused), session="memory", allow_session_writes=allowed
+        )
+        with Prober(tools, tries=0, allow_effects=["post_refunds"], approve="always") as prober:
+            prober.probe()
+        assert bool(server.seen) is allowed  # only where the user said so of writes with it

@@ -26,7 +26,7 @@ from atc.tools.openapi.answers import error_of, next_page, value_of
 from atc.tools.openapi.encode import Request, encode
 from atc.tools.openapi.plan import Operation, accept_header
 from atc.tools.openapi.security import Credentials
-from atc.tools.openapi.text import TooLarge, read_body
+from atc.tools.openapi.text import ENCODINGS, TooLarge, read_body
 from atc.tools.tool import (
     AddressedTransport,
     AnnouncingTransport,
@@ -218,7 +218,7 @@ class OperationTransport(
         credentials = self.service.credentials
         headers = {
             "Accept": accept_header(self.operation.accepts),
-            "Accept-Encoding": "gzip, deflate",
+            "Accept-Encoding": ENCODINGS,
             "User-Agent": "atc",
             **carried(),
             **request.headers,
