@@ -22,6 +22,7 @@ from atc.schemas.identifiers import HANDED_OUT, NAMES, THINGS, is_identifier, wo
 from atc.schemas.infer.text import MASKED, is_secret_name, looks_secret, may_be_name
 from atc.schemas.protocol import Protocol
 from atc.schemas.repair.arguments import repair_arguments
+from atc.schemas.telltales import names_act
 from atc.settings import Settings
 from atc.tools.stubs import render_stub
 from atc.wording.prompting import fenced, prompt
@@ -142,9 +143,9 @@ class Asker:
 def accepted(lacking: Lacking, proposed: Mapping[str, Sequence[Any]], pool: ValuePool) -> dict[str, list[Candidate]]:
     """The proposals of a reply that may be tried, as candidates by argument.
 
-    Left out are values of arguments that the tool does not take, of another type, refused before, or with the look of a
-    secret. An identifier is nothing that a model can know: it must stand in an answer, and is fetched from there, or in
-    the service's own message.
+    Left out are values of arguments that the tool does not take, of another type, refused before, with the look of a
+    secret, or that say that something be changed (``action=delete``). An identifier is nothing that a model can know:
+    it must stand in an answer, and is fetched from there, or in the service's own message.
     """
     found: dict[str, list[Candidate]] = {}
     for name, values in proposed.items():
@@ -163,7 +164,7 @@ def _candidate(lacking: Lacking, name: str, value: Any, pool: ValuePool) -> Cand
     if isinstance(value, str):
         value = value.strip()
     usable = isinstance(value, str | int | float) and 0 < len(str(value)) <= MAX_TEXT and str(value).isprintable()
-    if not usable or looks_secret(str(value)) or str(value) == MASKED:
+    if not usable or looks_secret(str(value)) or str(value) == MASKED or names_act(name, value):
         return None
     if is_identifier(name, THINGS | HANDED_OUT):
         seen = pool.find(value)

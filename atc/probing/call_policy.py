@@ -30,7 +30,16 @@ from atc.sandboxes.drivers import limits_from
 from atc.schemas.protocol import Protocol, Provenance
 from atc.schemas.telltales import disguised_telltale
 from atc.settings import Settings
-from atc.tools.tool import CredentialedTransport, MissingCredential, Tool, Toolset, Transport, answer_of, signatures
+from atc.tools.tool import (
+    CredentialedTransport,
+    MissingCredential,
+    Tool,
+    Toolset,
+    Transport,
+    WrappingTransport,
+    answer_of,
+    signatures,
+)
 
 PATIENCE_S = 60.0
 """The longest pause that a service is granted: one that asks for more is not called again in this probing."""
@@ -234,7 +243,7 @@ class Meter:
 
 
 @dataclass(frozen=True, eq=False)
-class Metered:
+class Metered(WrappingTransport):
     """A transport that makes no call twice: what was answered or refused once is answered so again, at no cost.
 
     Only failures that pass (``transient``) may be tried again, as the broker does.

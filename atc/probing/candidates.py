@@ -20,6 +20,7 @@ from atc.probing.links import Links
 from atc.schemas.identifiers import GENERIC, VERBS, affinity, is_identifier, is_plural, owner_of, split, words_of
 from atc.schemas.infer.text import MASKED
 from atc.schemas.protocol import Protocol, parameters_of
+from atc.schemas.telltales import names_act
 
 MAX_VALUES = 20_000
 MAX_OF_A_TOOL = 400
@@ -297,7 +298,7 @@ Bindings = dict[str, Candidate]
 
 
 def candidates(parameter: str, schema: Mapping[str, Any], *, tool: str, pool: ValuePool | None) -> list[Candidate]:
-    """Values that an argument may take, the likeliest first, none twice.
+    """Values that an argument may take, the likeliest first, none twice, and none that says that something be changed.
 
     Args:
         parameter: its name.
@@ -317,6 +318,8 @@ def candidates(parameter: str, schema: Mapping[str, Any], *, tool: str, pool: Va
     found.sort(key=lambda candidate: -candidate.sure)  # stable: of equals, what was found first
     unique: dict[str, Candidate] = {}
     for candidate in found:
+        if names_act(parameter, candidate.value):
+            continue  # `action=delete`: what answers to it is no read
         try:
             unique.setdefault(canonical(candidate.value), candidate)
         except (ValueError, RecursionError):

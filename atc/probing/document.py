@@ -17,10 +17,12 @@ from atc.errors import UsageError
 from atc.probing.error_messages import read_error_message
 from atc.probing.record import Record, Refusal
 from atc.result import Effect
+from atc.schemas.identifiers import THINGS, is_identifier
 from atc.schemas.infer.text import may_be_name
 from atc.schemas.observed import says_nothing
 from atc.schemas.protocol import Example, Protocol, Provenance, Status
 from atc.schemas.types import EVIDENCE, OBSERVED
+from atc.schemas.validate import types_of
 from atc.tools.documents import DRIFTED, drifted_tools, dump_protocols
 from atc.tools.tool import Toolset
 
@@ -73,6 +75,7 @@ EXAMPLES = 2
 _LABEL = re.compile(r"[A-Z]+ /\S*")
 MAX_ITEMS, MAX_TEXT = 2, 200
 """Bounds of lists and texts in an example's response."""
+_NAMING = THINGS | {"name", "title"}
 _WORDS = {"404": "nothing has this id or name", "422": "the arguments are wrong", "400": "the arguments are wrong"}
 
 
@@ -91,7 +94,7 @@ def protocol_of(declared: Protocol, record: Record) -> Protocol:
         update={
             "description": declared.description if described(declared) else record.description or declared.description,
             "parameters": enforced(merged_arguments(declared, record)),
-            "returns": returns if returns is not None and says_nothing(declared.returns) else declared.returns,
+            "returns": returns if returns is not None and _is_open(declared) else declared.returns,
             "statuses": _statuses(declared, record),
             "examples": declared.examples + examples,
             "provenance": Provenance.INFERRED,
@@ -104,6 +107,13 @@ def described(declared: Protocol) -> bool:
     return bool(declared.description) and not _LABEL.fullmatch(declared.description)
 
 
+def _is_open(declared: Protocol) -> bool:
+    """Whether a source does not say what a tool returns, or a recording has empty answers alone."""
+    returns = declared.returns or {}
+    recorded = EVIDENCE in returns and declared.provenance is Provenance.INFERRED
+    return says_nothing(returns) or (recorded and _saw_nothing(returns, declared))
+
+
 def is_recorded(declared: Protocol) -> bool:
     """Whether a tool came with what was seen of its answers, as one out of a recording does: it need not be called.
 
@@ -114,7 +124,26 @@ def is_recorded(declared: Protocol) -> bool:
         return False
     if returns == {"type": "null"}:
         return declared.effect is not Effect.READ
-    return EVIDENCE in returns and (declared.effect is not Effect.READ or not says_nothing(returns))
+    return EVIDENCE in returns and (declared.effect is not Effect.READ or not _saw_nothing(returns, declared))
+
+
+def _saw_nothing(returns: Mapping[str, Any], declared: Protocol) -> bool:
+    """Whether a shape is of empty answers alone, as :func:`~atc.calls.json_values.holds_nothing` says of one answer.
+
+    A thing whose lists happen to be empty is none: a field of it names it, and is no argument.
+    """
+    kinds = types_of(dict(returns)) - {"null"}
+    if kinds == {"array"}:
+        return _saw_nothing(returns["items"], declared) if isinstance(returns.get("items"), Mapping) else True
+    if kinds != {"object"}:
+        return not kinds
+    fields = {name: each for name, each in returns.get("properties", {}).items() if isinstance(each, Mapping)}
+    lists = [each for each in fields.values() if "array" in types_of(dict(each))]
+    if lists:
+        given = declared.parameters.get("properties", {})
+        named = any(is_identifier(name, _NAMING) and name not in given for name in fields)
+        return not named and all(_saw_nothing(each, declared) for each in lists)
+    return "additionalProperties" not in returns and all(_saw_nothing(each, declared) for each in fields.values())
 
 
 def take_recorded(tools: Toolset, records: Mapping[str, Record]) -> None:

@@ -1,6 +1,6 @@
 """Questions of users and sentences about tools, made by a model: one request for all tools of a service (ATC §4.1).
 
-A reply is data: of it is kept what is a question of somebody who knows no tools.
+A reply is data: of it is kept what is a question of somebody who knows no tools, and a sentence in a model's words.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ TOOLS_A_REQUEST = 15
 MAX_RESPONSE = 500
 """Characters of an answer that are shown."""
 _TOKENS_A_TOOL = 80
+_COPIED, _MAX_TEXT = 4, 10_000
+"""Words in turn that are a service's own, and characters of one of its texts that are looked at."""
+_CODE = re.compile(r"://|www\.|[`{}<>=@\\]|\w\(")
 _TEXT = {"type": "string", "maxLength": 300}
 _WORDS = {"type": "object", "properties": {"question": _TEXT, "returns": _TEXT}}
 
@@ -53,7 +56,8 @@ class Untold:
     def take(self, said: Mapping[str, Any], names: Collection[str]) -> None:
         """Keep what a reply says of the tool, if it may be kept."""
         question, returns = (one_line(str(said.get(key) or "")).strip("`\"' ") for key in ("question", "returns"))
-        if returns and not described(self.protocol) and not self.record.description:
+        wanted = not described(self.protocol) and not self.record.description
+        if returns and wanted and is_general(returns, self.record, names):
             self.record.description = returns
         if (shown := self.record.demonstration) and is_users(question, self.record, names):
             self.record.demonstration = replace(shown, question=question, asked=True)
@@ -93,6 +97,23 @@ async def ask(asker: Asker, tools: Sequence[Untold], names: Collection[str]) -> 
         for each in some:
             if isinstance(words := said.get(each.protocol.name), dict):
                 each.take(words, names)
+
+
+def is_general(sentence: str, record: Record, names: Collection[str]) -> bool:
+    """Whether a sentence may describe a tool in its document, which other models read as the tool's own word: it says
+    nothing of tools, addresses or single values, and nothing in the service's words."""
+    if masked_text(sentence) != sentence or _CODE.search(sentence) or named_tools(sentence, names):
+        return False
+    values = [(name, value) for each in record.instances for name, value in _leaves(each)]
+    known = {str(value) for name, value in values if unknowable(name, value)}
+    theirs = {part for _, value in values if isinstance(value, str) for part in _parts(value[:_MAX_TEXT])}
+    return known.isdisjoint(re.findall(r"[\w-]+", sentence)) and theirs.isdisjoint(_parts(sentence))
+
+
+def _parts(text: str) -> list[tuple[str, ...]]:
+    """So many words in turn as nobody finds twice by chance."""
+    words = re.findall(r"\w+", text.casefold())
+    return [tuple(words[at : at + _COPIED]) for at in range(len(words) - _COPIED + 1)]
 
 
 def is_users(question: str, record: Record, names: Collection[str]) -> bool:

@@ -57,6 +57,8 @@ _THINGS = frozenset({"book", "like", "open", "order", "pin", "post", "run", "set
 _PREFIXES = frozenset({"api", "do", "bulk", "force", "please", "re"})
 _SETS = frozenset({"set", "reset"})
 """Verbs of effects before another word in a path: ``/set-status``, where ``/set`` may list a set."""
+_ACTS = frozenset("act action cmd command do func function method op operation procedure rpc verb".split())
+"""Last words of arguments that say what is to be done."""
 # Generators write the method into an operation id, where it is nobody's verb: `GET_StopInstances`, `setTextUsingGET`.
 _METHOD = re.compile(r"^(?:GET|HEAD|OPTIONS)[_.-]|Using(?:GET|HEAD|OPTIONS)(?:_\d{1,3})?$")
 _WORD = re.compile(r"[^\W_]+")
@@ -138,6 +140,17 @@ def _mixes(word: str) -> bool:
     in real names."""
     alphabets = {unicodedata.name(char, "").partition(" ")[0] for char in word if char.isalpha()}
     return "LATIN" in alphabets and not alphabets <= _BESIDE_LATIN
+
+
+def names_act(parameter: str, value: object) -> str:
+    """The verb of effects that an argument names, where it says what is to be done: ``action=delete``; else empty.
+
+    Args:
+        parameter: the argument's name.
+        value: that it is given.
+    """
+    says = isinstance(value, str) and not _ACTS.isdisjoint(split(parameter[:_LONG])[-1:])
+    return disguised_telltale(value[:_LONG]) if says and isinstance(value, str) else ""
 
 
 def promises_read(text: str) -> bool:

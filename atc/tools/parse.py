@@ -44,13 +44,14 @@ _EMPTY = re.compile(r"\[\s*+\]|\{\s*+\}")
 _DIRECTIVE = re.compile(r"^%TAG\b", re.MULTILINE)
 
 
-def parse_document(text: str | bytes, where: str, max_bytes: int = MAX_BYTES) -> Any:
+def parse_document(text: str | bytes, where: str, max_bytes: int = MAX_BYTES, *, json_alone: bool = False) -> Any:
     """Parse JSON or YAML text.
 
     Args:
         text: the document; bytes must be UTF-8.
         where: the document's name, for messages.
         max_bytes: bytes (or characters) that it may have.
+        json_alone: what begins as JSON is not tried as YAML, which takes long.
 
     Returns:
         Plain JSON values that share nothing.
@@ -67,7 +68,8 @@ def parse_document(text: str | bytes, where: str, max_bytes: int = MAX_BYTES) ->
             raise ToolImportError(f"{where} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
     text = text.removeprefix("\ufeff")
     most = max(MAX_NODES, max_bytes // 10)
-    value = _from_json(text, where, most) if text.lstrip()[:1] in ("{", "[") else _from_yaml(text, where)
+    is_json = text.lstrip()[:1] in ("{", "[")
+    value = _from_json(text, where, most, json_alone) if is_json else _from_yaml(text, where)
     return json_copy(value, where, min(most, len(text) + MAX_ALIASED))
 
 
@@ -145,7 +147,7 @@ def _too_many(where: str, most: int) -> ToolImportError:
     return ToolImportError(f"{where} has more than {most:,} values (aliases counted): cut it down")
 
 
-def _from_json(text: str, where: str, most: int) -> Any:
+def _from_json(text: str, where: str, most: int, alone: bool) -> Any:
     if _marks_in(text) > most and _marks_in(bare := without_strings(text)) - _empties_in(bare) > most:
         raise _too_many(where, most)  # before anything is built: a value takes thirty times the memory of its text
     try:
@@ -153,10 +155,13 @@ def _from_json(text: str, where: str, most: int) -> Any:
     except RecursionError:
         raise ToolImportError(f"{where} is nested deeper than {MAX_DEPTH} levels: flatten it") from None
     except ValueError as error:
+        problem = ToolImportError(f"{where} is not valid JSON: {error}")
+        if alone:
+            raise problem from None
         try:  # YAML's flow style starts with a brace too
             return _from_yaml(text, where)
         except ToolImportError:
-            raise ToolImportError(f"{where} is not valid JSON: {error}") from None
+            raise problem from None
 
 
 def _marks_in(text: str) -> int:

@@ -200,6 +200,22 @@ class AccountTransport(abc.ABC):
         return None
 
 
+class WrappingTransport(AccountTransport):
+    """Mixin of a transport around another one: its calls go out on the same account, and with the same login."""
+
+    inner: Transport
+
+    @property
+    def account(self) -> tuple[str, ...]:
+        """What the transport within says."""
+        return self.inner.account if isinstance(self.inner, AccountTransport) else ()
+
+    @property
+    def session(self) -> RecordedSession | None:
+        """The recorded login that the transport within sends."""
+        return self.inner.session if isinstance(self.inner, AccountTransport) else None
+
+
 class CredentialedTransport(AccountTransport):
     """Mixin of a transport to a service whose document may ask for a credential."""
 

@@ -158,7 +158,7 @@ _RECORDED: Mapping[MissingReason, tuple[str, str]] = {
     "untaken": ("is not used: nobody has said that it may be", "pass session='memory' (--openapi session=memory)"),
     "declined": ("is not used: you said no to it", "--openapi session=keep takes it after all"),
     "expired": ("is over by its own date", _RECORD_AGAIN),
-    "refused": ("was refused with status 401: it is over, or this call needs another one", _RECORD_AGAIN),
+    "refused": ("was refused: it is over, or this call needs another one", _RECORD_AGAIN),
     "ended": ("was ended in the recording itself", "record without logging out"),
     "changes": ("was another one again and again, so the last one may be refused", "record again right before"),
     "open": (

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from atc.result import Effect
-from atc.schemas.protocol import Example, Protocol, Source
+from atc.schemas.protocol import Protocol, Source
 from atc.tools.tool import Toolset
 from benchmarks.environments import VARIANTS, Environment, Episode, Gold, Task
 from benchmarks.environments.base import served

@@ -79,10 +79,35 @@ def test_a_read_that_was_recorded_with_failures_alone_is_called(server: Server, 
     lines = {line.tool: line for line in report.lines}
     assert lines["get_fares"].state == lines["get_empty"].state == "documented"
     assert lines["get_fares"].calls > 0
-    assert {seen.path for seen in server.seen} == {"/fares", "/empty"}
+    assert {seen.path for seen in server.seen} == {"/fares", "/empty", "/notices"}
     (empty,) = (each for each in report.protocols if each.name == "get_empty")
     assert empty.returns is not None
     assert list(empty.returns["items"]["properties"]) == ["harbour_id"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_open"),
+    [
+        ({"total": 0, "results": []}, True),
+        ({"status": "ok", "data": []}, True),
+        ({"data": {"hits": []}}, True),
+        ([[]], True),
+        ({"q": "Alma", "harbour_id": "H17", "results": []}, True),  # an argument that comes back
+        ({"crossing_id": "X4", "notices": []}, False),
+        ({"total": 1, "results": [{"crossing_id": "X4"}]}, False),
+        ({"open": True}, False),
+        (7, False),
+    ],
+    ids="abcdefghi",
+)
+def test_a_read_that_was_recorded_with_empty_answers_alone_is_called(
+    server: Server, tmp_path: Path, answer: Any, is_open: bool
+) -> None:
+    server.answers["/search"] = Answer(b'{"total": 1, "results": [{"crossing_id": "X4", "bound_for": "Brekk"}]}')
+    report = probed(recorded(tmp_path, server.url, call(f"{server.url}/search?harbour_id=H17", answer)))
+    assert {seen.path for seen in server.seen} == ({"/search"} if is_open else set())
+    (search,) = (each for each in report.protocols if each.name == "get_search")
+    assert ("bound_for" in json.dumps(search.returns)) == is_open
 
 
 def test_a_write_that_nothing_was_recorded_of_is_not_called(server: Server, tmp_path: Path) -> None:
@@ -155,3 +180,20 @@ def test_documents_that_the_source_declares_are_probed_as_ever(server: Server, t
     with Prober(Toolset.from_openapi(document, base_url=server.url), tries=0) as prober:
         (line,) = prober.probe().lines
     assert line.calls > 0
+
+
+def test_a_write_with_the_login_of_a_recording_is_asked_about_whatever_was_allowed(
+    server: Server, tmp_path: Path
+) -> None:
+    refused = call(
+        f"{server.url}/refunds", {"error": "no"}, method="POST", status=403, sent={"reason": "x"},
+        headers={"cookie": "sid=s3cr3tSession0001"},
+    )  # fmt: skip
+    server.answer = Answer(b'{"refund_id": "R1"}', 201)
+    for allowed in (False, True):
+        tools = Toolset.from_har(
+            recorded(tmp_path, server.url, refused), session="memory", allow_session_writes=allowed
+        )
+        with Prober(tools, tries=0, allow_effects=["post_refunds"], approve="always") as prober:
+            prober.probe()
+        assert bool(server.seen) is allowed  # only where the user said so of writes with it

@@ -237,3 +237,11 @@ def test_a_credential_among_the_arguments_is_masked(tmp_path: Path) -> None:
     store = b"".join(each.read_bytes() for each in (tmp_path / "catalogue").iterdir())
     assert b"thing_id" in store
     assert b"canary" not in store
+
+
+def test_no_argument_says_that_something_be_changed(tmp_path: Path) -> None:
+    """Not where the document states it, and the task names it."""
+    action = {"type": "string", "enum": ["delete", "purge_all", "list"]}
+    world = World(tmp_path, make_tool("orders", lambda _: {"n": 1}, required=("action",), action=action))
+    world.probe(task="delete my orders")
+    assert world.calls == [("orders", {"action": "list"})]

@@ -16,6 +16,8 @@ from atc.probing.reads import probe_reads
 from atc.result import Effect
 from atc.schemas.protocol import Source
 from atc.serve.mcp.probing import BUDGET, probe_definition, probed
+from tests.support.openapi import Answer, running_server
+from tests.support.recordings import call, page, write
 from tests.support.tools import make_tool
 
 NAMES = {"type": "string", "enum": ["a", "b"]}
@@ -84,6 +86,19 @@ def test_what_is_no_read_is_called_only_as_far_as_each_call_is_approved(tmp_path
     assert service.probe("change", Approval(ask)).state == "observed"
     assert service.calls == ["change"]
     assert {each.effect for each in asked} == {Effect.WRITE}
+
+
+def test_a_write_with_the_login_of_a_recording_is_asked_about_whatever_was_allowed(tmp_path: Path) -> None:
+    with running_server() as server:
+        server.answer = Answer(b'{"refund_id": "R1"}', 201)
+        login = {"cookie": "sid=s3cr3tSession0001"}
+        refused = call(f"{server.url}/refunds", {}, method="POST", status=403, sent={"reason": "x"}, headers=login)
+        path = write(tmp_path / "shop.har", page(f"{server.url}/"), refused)
+        settings = Settings.load(catalogue=tmp_path / "catalogue")
+        for allowed in (False, True):
+            tools = Toolset.from_har(path, session="memory", allow_session_writes=allowed)
+            asyncio.run(probed(Catalogue(tools, settings=settings), settings, "post_refunds", Approval("always")))
+            assert bool(server.seen) is allowed  # only where the user said so of writes with it
 
 
 def test_reads_are_asked_about_where_the_rule_says_so(tmp_path: Path) -> None:

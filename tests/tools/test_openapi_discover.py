@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +19,7 @@ from atc.tools.openapi.servers import other_place
 from atc.tools.sources import open_tools
 from tests.support.cli import atc
 from tests.support.openapi import Answer, Server, document, operation, running_server
+from tests.support.time import little_work
 
 BODY = json.dumps(document({"/a": {"get": operation()}}, servers=[{"url": "/api"}])).encode()
 
@@ -111,6 +114,33 @@ def test_a_document_that_was_named_is_not_replaced_by_another(server: Server) ->
     with pytest.raises(ToolImportError, match=r"version '4\.0\.0'"):
         import_openapi(f"{server.url}/old")
     assert len(server.seen) == 2
+
+
+def test_what_is_compressed_is_unpacked_once_and_as_far_as_is_read(server: Server) -> None:
+    """An answer of some kilobytes must not become gigabytes."""
+    once, twice = gzip.compress(BODY), gzip.compress(gzip.compress(BODY))
+    place = f"{server.url}/openapi.json"
+    for where in (server.url, place):
+        server.answers["/openapi.json"] = Answer(once, headers={"Content-Encoding": "gzip"})
+        assert list(import_openapi(where)) == ["op"]
+        server.answers["/openapi.json"] = Answer(twice, headers={"Content-Encoding": "gzip, gzip"})
+        with pytest.raises(ToolImportError):
+            import_openapi(where)
+    bomb = Answer(gzip.compress(b" " * 40_000_000), headers={"Content-Encoding": "gzip"})
+    server.answers["/openapi.json"] = bomb
+    with pytest.raises(ToolImportError, match="larger than 20,000,000 bytes"):
+        import_openapi(place)
+    del server.answers["/openapi.json"]
+    server.answers["/docs"] = replace(bomb, kind="text/html")
+    server.answers["/swagger.json"] = Answer(BODY)
+    assert list(import_openapi(f"{server.url}/docs")) == ["op"]
+
+
+@pytest.mark.parametrize("page", [b"a: [%s1]", b'{"a": [%s]', b"[%s"], ids=["YAML", "no JSON", "an open list"])
+def test_a_page_that_is_no_document_costs_little(server: Server, page: bytes) -> None:
+    server.answer = Answer(page.replace(b"%s", b"x, " * 400_000), kind="application/yaml")
+    with little_work(5.0), pytest.raises(ToolImportError, match="publishes no OpenAPI document"):
+        import_openapi(server.url)
 
 
 def test_nobody_there_is_said_at_once() -> None:

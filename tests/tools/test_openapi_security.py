@@ -103,6 +103,26 @@ def test_a_refused_call_says_which_credential_is_missing(server: Server) -> None
         call(secured(server, "in-header"))
 
 
+@pytest.mark.parametrize(
+    ("security", "given"),
+    [
+        ([{"in-cookie": [], "in-header": []}], "in-cookie"),
+        ([{"basic": [], "bearer": []}, {"in-cookie": [], "in-header": []}], "in-cookie"),
+        ([{"in-header": []}, {"basic": [], "bearer": []}], ""),
+    ],
+    ids="abc",
+)
+def test_what_the_nearest_alternative_lacks_is_named(server: Server, security: Any, given: str) -> None:
+    auth = {given: "abcd"} if given else {}
+    tools = one_tool("/a", "get", operation(security=security), server.url, root=ROOT, auth=auth)
+    assert [each.scheme for each in tools.missing_credentials()] == ["in-header"]
+
+
+def test_an_alternative_that_is_met_lacks_nothing_where_a_larger_one_stands_before_it(server: Server) -> None:
+    node = operation(security=[{"bearer": [], "in-cookie": []}, {"in-cookie": []}])
+    assert not one_tool("/a", "get", node, server.url, root=ROOT, auth={"in-cookie": "abcd"}).missing_credentials()
+
+
 @pytest.mark.parametrize("scheme", ["in-header", "in-query", "in-cookie", "basic", "bearer"])
 def test_a_credential_is_never_shown(server: Server, scheme: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)

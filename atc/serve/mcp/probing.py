@@ -40,7 +40,7 @@ from atc.serve.mcp.gateway import Gateway
 from atc.serve.mcp.requests import Answer, ToolRequest, answer
 from atc.settings import Settings
 from atc.tools.stub_budget import Fitter
-from atc.tools.tool import Answered, Tool, Toolset, Transport
+from atc.tools.tool import Answered, Tool, Toolset, Transport, WrappingTransport
 from atc.traces.stores.base import new_run_id
 from atc.wording.prompting import prompt
 
@@ -250,7 +250,7 @@ def _asker(tool: Tool, approval: Approval) -> Callable[[ApprovalRequest], Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Heard:
+class _Heard(WrappingTransport):
     """A transport that keeps the values of its answers for as long as the probing goes on."""
 
     inner: Transport

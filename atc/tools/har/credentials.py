@@ -21,6 +21,8 @@ from atc.tools.openapi.security import is_token
 
 MAX_SCHEMES, MAX_COOKIES = 20, 1_000
 """Credentials of one host, and cookies that it set."""
+MAX_LOOKED_AT = 20_000
+"""Characters of a header, a cookie or an argument in which a credential is sought."""
 _SESSION = frozenset("session sess sessid sid ssid auth login logged user remember identity account sso jwt".split())
 _TRACKERS = re.compile(
     r"_g[aic]|_gcl|_fb[pc]|__utm|_hj|ajs_|amp_|amplitude|mp_|optimizely|optanon|intercom|_pk_|__cf|cf_|_dd|_cl[cs]k|"
@@ -132,6 +134,7 @@ class Wallet:
 
 def is_secret(name: str, value: str) -> bool:
     """Whether a named text is a credential, by its name or by its look."""
+    value = value[:MAX_LOOKED_AT]
     return bool(value) and mask_leaf(value, name) != value
 
 

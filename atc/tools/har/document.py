@@ -14,10 +14,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc.schemas.identifiers import split
 from atc.schemas.infer.keys import is_data
 from atc.schemas.infer.outline import is_field_name
 from atc.schemas.infer.shape import RANGE, SURE, Shape
 from atc.schemas.infer.text import JSON_FORMATS, form, looks_secret, may_be_name
+from atc.schemas.telltales import names_act, telltale
 from atc.schemas.types import EVIDENCE, OBSERVED
 from atc.tools.har.credentials import RecordedSecret, Wallet
 from atc.tools.har.entries import Entry
@@ -182,6 +184,7 @@ class _Operation:
     media_types: Counter[str] = field(default_factory=Counter)
     words: Counter[str] = field(default_factory=Counter)
     sets_cookie: bool = False
+    names_act: bool = False
     security: Counter[frozenset[str]] = field(default_factory=Counter)
     refused: Counter[frozenset[str]] = field(default_factory=Counter)
     failed: list[Entry] = field(default_factory=list)
@@ -193,6 +196,8 @@ class _Operation:
     def add(self, entry: Entry, schemes: frozenset[str]) -> None:
         """Take one call; one that was recorded before, with the same answer, is no evidence."""
         self.sets_cookie |= bool(entry.set_cookies)
+        self.names_act |= any(names_act(name, value) for name, value in entry.query)
+        self.names_act |= any(telltale(entry.segments[at]) for at in self.parts if len(split(entry.segments[at])) <= 2)
         mark = hash((entry.segments, entry.query, entry.body, entry.status, entry.answer))
         if mark in self.known:
             return
@@ -252,7 +257,7 @@ class _Operation:
     def _effect(self, path: str) -> str:
         if self.method != "GET":
             return "write"
-        return "unknown" if self.sets_cookie or named_effect(f"GET {path}", "get", path) else "read"
+        return "unknown" if self.sets_cookie or self.names_act or named_effect(f"GET {path}", "get", path) else "read"
 
     def _path(self, names: Sequence[str]) -> Iterable[dict[str, Any]]:
         for name, values in zip(names, self.parts.values(), strict=True):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,16 @@ from atc.tools.har.entries import MAX_BYTES, Entry, read_entries
 from atc.tools.har.hosts import Origin, kept_hosts, origin_of, shown_hosts
 from atc.tools.har.session import SessionChoice, session_of, warn_of_readers
 from atc.tools.openapi import read_openapi
+from atc.tools.openapi.plan import is_json
 from atc.tools.tool import Tool, Toolset
 
 _LOG = logging.getLogger(__name__)
 KIND = "har"
 """The kind of source of these tools."""
+_EMPTY = (204, 205)
+"""Statuses of answers without a body."""
+_BESIDE_LOGIN = re.compile(r"csrf|xsrf", re.IGNORECASE)
+"""Headers that are no login by themselves."""
 
 
 def read_har(path: str | Path, *, hosts: Sequence[str] | None = None, max_bytes: int = MAX_BYTES) -> list[Recorded]:
@@ -51,12 +57,23 @@ def read_har(path: str | Path, *, hosts: Sequence[str] | None = None, max_bytes:
             others[origin] += 1
     left = _left_out(entries, others)
     if not kept:
+        seen = Counter(origin_of(entry) for entry in entries if entry.host)
+        told = f"; it was on {shown_hosts(seen)}" if seen else ""
+        way = (
+            f"choose hosts with hosts= (har:{path}@HOST)" if others else "pages without JSON calls cannot become tools"
+        )
         raise ToolImportError(
-            f"{path} records no call with an answer in JSON to a host of its own ({left or 'it is empty'})"
-            + (f": choose hosts with hosts= (har:{path}@HOST)" if others else "")
+            f"{path} records no call with an answer in JSON to a host of its own ({left or 'it is empty'}){told}"
+            + (f": {way}" if entries else "")
         )
     if left:
         _LOG.warning("%s: left out %s", path, left)
+    if _has_no_contents(entry for each in kept.values() for entry in each):
+        _LOG.warning(
+            "%s: the recording holds no contents of answers, so nothing is documented from it, and `atc probe` calls "
+            "the reads of the service instead: save it as HAR with content",
+            path,
+        )
     several = len(origins) > 1
     return [recorded(each, prefix=f"{tool_name(origin[1])}_" if several else "") for origin, each in kept.items()]
 
@@ -103,6 +120,8 @@ def from_har(
         location = f"{path}@{each.origin.partition('//')[2]}"  # as a source names it; it tells equal tools apart
         tools += (_inferred(tool, location) for tool in result.toolset.values())
         skipped += result.skipped
+    if not options.get("headers"):
+        _say_if_no_login(Path(path), found, chosen=session in ("keep", "memory"))
     for label, reason in skipped:
         _LOG.warning("%s is no tool: %s", label, reason)
     if not tools and strict:
@@ -110,6 +129,29 @@ def from_har(
             f"{path}: no recorded call {'fits only=' if options.get('only') else 'can become a tool'}"
         )
     return Toolset(tools)
+
+
+def _has_no_contents(entries: Iterable[Entry]) -> bool:
+    """Whether answers in JSON were recorded, and the text of none of them."""
+    answers = [
+        bool(entry.answer)
+        for entry in entries
+        if entry.kind == "call" and 200 <= entry.status < 300 and entry.status not in _EMPTY
+        if is_json(entry.media_type)
+    ]
+    return bool(answers) and not any(answers)
+
+
+def _say_if_no_login(path: Path, found: Sequence[Recorded], *, chosen: bool) -> None:
+    """Warn of a recording that was exported without its logins, where one is wanted or a token that goes with one is
+    left."""
+    secrets = [secret for each in found for secret in each.secrets.values()]
+    left = [secret.wire for secret in secrets if secret.location == "header" and _BESIDE_LOGIN.search(secret.wire)]
+    if len(left) < len(secrets) or not (secrets or chosen):
+        return
+    but = f" but the header {left[0][:60]}" if left else ""
+    way = "export it with sensitive data, which browsers leave out otherwise"
+    _LOG.warning("%s: the recording holds no cookie or credential%s: %s", path, but, way)
 
 
 def _check_names(given: Mapping[str, Any], found: Sequence[Recorded]) -> None:

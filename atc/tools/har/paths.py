@@ -40,6 +40,10 @@ _TECHNICAL = frozenset(
 )
 _PREFIXES = frozenset("api apis rest rpc ajax bff backend wp wp-json".split())
 """Words that begin paths and are no collections."""
+_OWNERS = frozenset(
+    "user u member profile person author customer team org organisation organization workspace tenant channel".split()
+)
+"""Words after which somebody is named, as after a plural: ``/user/alice``."""
 
 
 @dataclass
@@ -195,7 +199,7 @@ def _is_value(part: str, collection: str, seen: Seen) -> bool:
         return bool(collection) and is_plural(collection) and bool(key) and names_a_thing(key)
     if key and (names_a_thing(key) or collection):
         return True
-    return bare.casefold() in seen.identities or is_plural(collection)
+    return bare.casefold() in seen.identities or is_plural(collection) or collection.lower() in _OWNERS
 
 
 @lru_cache(maxsize=16_384)

@@ -231,7 +231,7 @@ def _json(page: Page) -> Any:
     if page.body.lstrip()[:1] not in (b"{", b"["):
         return None
     try:
-        return parse_document(page.body, "the answer")
+        return parse_document(page.body, "the answer", json_alone=True)
     except ToolImportError:
         return None
 

@@ -10,8 +10,9 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import httpx
 
-from atc.errors import ToolImportError
+from atc.errors import ToolError, ToolImportError
 from atc.tools.openapi.servers import is_open_to_others
+from atc.tools.openapi.text import ENCODINGS, unpacker
 from atc.tools.parse import MAX_BYTES, too_large
 
 MAX_REQUESTS = 50
@@ -26,8 +27,8 @@ MAX_PAGE_BYTES = 2_000_000
 MAX_REDIRECTS = 5
 _MAX_FAILURES = 3
 _MAX_ELSEWHERE = 20
-_ACCEPT = "application/json, application/yaml, */*;q=0.5"
-_TRY_S = 10.0
+_HEADERS = {"Accept": "application/json, application/yaml, */*;q=0.5", "Accept-Encoding": ENCODINGS}
+_TRY_S, _CHUNK = 10.0, 65_536
 _TEXTS = ("text/html", "application/xhtml", "text/javascript", "application/javascript", "application/x-javascript")
 _PORTS = {"http": 80, "https": 443}
 
@@ -47,15 +48,16 @@ def fetch(url: str, timeout_s: float, max_bytes: int = MAX_BYTES) -> bytes:
     try:
         with (
             httpx.Client(follow_redirects=True, max_redirects=MAX_REDIRECTS, timeout=timeout_s) as client,
-            client.stream("GET", url, headers={"Accept": _ACCEPT}) as response,
+            client.stream("GET", url, headers=_HEADERS) as response,
         ):
             if not response.is_success:
                 raise NotThere(f"{where} answered with status {response.status_code}: check the URL")
-            for chunk in response.iter_bytes(65_536):
-                body += chunk
+            unpack = unpacker(response, max_bytes)
+            for chunk in response.iter_raw(_CHUNK):
+                body += unpack(chunk)
                 if len(body) > max_bytes:
                     raise too_large(where, max_bytes)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, ToolError) as error:
         raise _unreadable(where, error) from None
     return bytes(body)
 
@@ -180,13 +182,13 @@ class Site:
                 for _ in range(MAX_REDIRECTS + 1):
                     self.asked[url] = None
                     self._requests += 1
-                    async with self._client.stream("GET", url, headers={"Accept": _ACCEPT}) as response:
+                    async with self._client.stream("GET", url, headers=_HEADERS) as response:
                         if not response.is_redirect or self.left <= 0:
                             return await self._page(response, url)
                         url = self._redirected(response.headers.get("Location", ""), url)
         except TimeoutError:
             raise ToolImportError(f"{where} takes too long to answer: give the document's own URL, or a file") from None
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ToolError) as error:
             raise _unreadable(where, error) from None
         raise NotThere(f"{where} redirects {MAX_REDIRECTS} times and more: check the URL")
 
@@ -206,8 +208,9 @@ class Site:
             self.refused += response.status_code in (401, 403)
             raise NotThere(f"{where} answered with status {response.status_code}: check the URL")
         is_text = response.headers.get("Content-Type", "").lower().startswith(_TEXTS)
-        body = bytearray()
-        async for chunk in response.aiter_bytes(65_536):
+        body, unpack = bytearray(), unpacker(response, MAX_PAGE_BYTES if is_text else self.max_bytes)
+        async for raw in response.aiter_raw(_CHUNK):
+            chunk = unpack(raw)
             body += chunk
             self._bytes += len(chunk)
             if is_text and len(body) > MAX_PAGE_BYTES:

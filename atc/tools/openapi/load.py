@@ -22,6 +22,8 @@ from atc.tools.tool import FoundDocument
 
 _MAX_TITLE = 100
 _DOCUMENT = re.compile(rb"""^[\s{]{0,20}["']?(?:openapi|swagger)["']?\s{0,4}:""", re.MULTILINE)
+_SAYS_SO = re.compile(rb"(?:openapi|swagger)[\"']?\s{0,20}:")
+"""The key that each document has, wherever it stands."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ def _from_url(url: str, timeout_s: float, max_bytes: int) -> Document:
         return _parsed(fetch(url, timeout_s, max_bytes), url, max_bytes)
 
     def parse(body: bytes, place: str) -> dict[str, Any] | None:
+        if _SAYS_SO.search(body) is None:
+            return None  # to read a page of megabytes that is none may take a minute
         try:
             return _parsed(body, place, max_bytes).root
         except ToolImportError:

@@ -250,14 +250,17 @@ class Credentials:
             )
 
     def lacking(self, operation: Operation) -> MissingCredential | None:
-        """The first credential that is asked for, where no alternative can be met; or the recorded one that is over."""
+        """The first credential that is not there, of the alternative that lacks least; or the recorded one that is
+        over."""
         alternatives, names = operation.security, self._names(operation)
         if not alternatives or self.headers or () in alternatives:
             return None
-        asked = next((each for each in alternatives if {*names} <= {*each}), ()) if names else alternatives[0]
+        there = {n for asked in alternatives for n in asked if self.has(n) or self._recorded(n, operation)}
+        fitting = [asked for asked in alternatives if {*names} <= {*asked}]
+        asked = min(fitting, key=lambda asked: len({*asked} - there))  # an alternative that is met lacks none
         for name in asked:
             why = self._session.why_missing(name, operation.server) if self._session and not self.has(name) else ""
-            if why or name not in names:
+            if why or name not in there:
                 about = self._session.about if self._session is not None and why else None
                 return MissingCredential(name, variable_for(name) if name in self.schemes else "", (), why, about)
         return None

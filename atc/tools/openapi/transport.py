@@ -7,7 +7,7 @@ import functools
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Literal, NoReturn
@@ -26,7 +26,7 @@ from atc.tools.openapi.answers import error_of, next_page, value_of
 from atc.tools.openapi.encode import Request, encode
 from atc.tools.openapi.plan import Operation, accept_header
 from atc.tools.openapi.security import Credentials
-from atc.tools.openapi.text import TooLarge, read_body
+from atc.tools.openapi.text import ENCODINGS, TooLarge, read_body
 from atc.tools.tool import (
     AddressedTransport,
     AnnouncingTransport,
@@ -41,6 +41,7 @@ from atc.tools.tool import (
 
 MAX_REDIRECTS = 5
 _ERROR_BYTES = 65_536
+_LONGEST_ADDRESS = 2_000
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 
 
@@ -217,7 +218,7 @@ class OperationTransport(
         credentials = self.service.credentials
         headers = {
             "Accept": accept_header(self.operation.accepts),
-            "Accept-Encoding": "gzip, deflate",
+            "Accept-Encoding": ENCODINGS,
             "User-Agent": "atc",
             **carried(),
             **request.headers,
@@ -294,14 +295,7 @@ class OperationTransport(
     def _redirected(self, client: httpx.AsyncClient, request: httpx.Request, response: httpx.Response) -> httpx.Request:
         operation, status, target = self.operation, response.status_code, _target(response)
         if self.session is not None and _LOGIN.search(target.path) and not _LOGIN.search(operation.path):
-            credentials = self.service.credentials
-            credentials.note(operation, 401)
-            raise ToolError(
-                f"{operation.label} redirects to a login page{credentials.hint(operation)}",
-                status=401,
-                outcome="refused" if operation.is_safe else "unknown",  # a log-out leads there, too
-                cause="credential",
-            )
+            raise self._sent_to_login(request, status, target)
         if _origin(target) != _origin(request.url):
             to = self.service.credentials.redacted(
                 f"{target.scheme}://{target.netloc.decode('ascii', 'replace')}"[:200]
@@ -319,6 +313,24 @@ class OperationTransport(
                 outcome="unknown",
             )
         return self._again(client, request, target, same_method=operation.is_safe or status in (307, 308))
+
+    def _sent_to_login(self, request: httpx.Request, status: int, target: httpx.URL) -> ToolError:
+        """The error of a call that was redirected to a login page.
+
+        A service that will come back to this very address once there is a login has not acted: that is a 401 in another
+        form. A log-out or a new password acts, and leads there too, so any other such answer leaves a write in doubt.
+        """
+        operation, credentials = self.operation, self.service.credentials
+        credentials.note(operation, 401)
+        page = target.raw_path.partition(b"?")[0].decode("ascii", "replace")[:100]
+        said = f"{operation.label} was answered with status {status} to the login page {page}"
+        again = status in (307, 308) or _comes_back(target, request.url)
+        acts = request.method != operation.method or _ENDS_A_LOGIN.search(operation.path)
+        if operation.is_safe or operation.reads or (again and not acts):
+            message = credentials.redacted(f"{said}, so it was refused as by a 401{credentials.hint(operation)}")
+            return ToolError(message, status=401, outcome="refused", cause="credential")
+        message = credentials.redacted(f"{said}, which does not say whether it acted{credentials.hint(operation)}")
+        return ToolError(message, status=status, outcome="unknown", cause="in_doubt")
 
     def _outcome(self, status: int) -> Outcome:
         """The error of a call that was answered with a redirect which is not followed."""
@@ -369,6 +381,20 @@ class OperationTransport(
 
 _LOGIN = re.compile(r"(?:^|/)(?:log|sign)[_-]?(?:in|on)\b|(?:^|/)(?:sso|oauth2?|auth)(?:/|$)", re.IGNORECASE)
 """Where a service sends a browser whose login is over."""
+_ENDS_A_LOGIN = re.compile(
+    r"(?:log|sign)[_-]?(?:out|off)|passw|session|2fa|mfa|(?:^|/)(?:account|me|profile)/?$", re.IGNORECASE
+)
+"""Writes that may end the login themselves."""
+
+
+def _comes_back(login: httpx.URL, asked: httpx.URL) -> bool:
+    """Whether a login page is told to lead back to an address: an argument of its own (``next``) is that address."""
+    for value in login.params.values():
+        with suppress(httpx.InvalidURL, UnicodeError):
+            back = asked.join(value[:_LONGEST_ADDRESS])
+            if value and back.path == asked.path and _origin(back) == _origin(asked):
+                return True
+    return False
 
 
 class _NoTarget(Exception):

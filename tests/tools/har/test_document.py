@@ -116,6 +116,21 @@ def test_effects_come_from_the_method_the_name_and_cookies(tmp_path: Path) -> No
     }
 
 
+def test_a_get_that_was_told_to_change_something_is_no_read(tmp_path: Path) -> None:
+    found = recorded(
+        tmp_path,
+        call("/index.php?action=list", {"items": []}),
+        call("/index.php?action=delete&id=5", {"ok": True}),
+        call("/tasks/purge-all", {"ok": True}),
+        call("/find?action=list&q=delete", {"items": []}),
+        call("/posts/how-to-delete-old-files", {"title": "x"}),
+    )
+    effects = {path: each["get"]["x-atc-effect"] for path, each in found.document["paths"].items()}
+    assert effects == {
+        "/index.php": "unknown", "/tasks/{task_id}": "unknown", "/find": "read", "/posts/{post_id}": "read",
+    }  # fmt: skip
+
+
 def test_a_service_that_renews_its_session_with_each_answer_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from atc.errors import ToolImportError
+from atc.tools.har.credentials import is_secret
 from atc.tools.har.entries import Entry, read_entries
 from tests.support.recordings import SHOP, call, page, write
+from tests.support.time import little_work
 
 
 def one(tmp_path: Path, entry: Any) -> Entry:
@@ -148,3 +150,9 @@ def test_fields_of_a_form_are_read_from_its_text_too(tmp_path: Path) -> None:
 def test_half_characters_and_control_characters_do_no_harm(tmp_path: Path) -> None:
     entry = one(tmp_path, call(f"{SHOP}/api/\ud800\u0007/x", '{"\\ud800": "\\u0000"}'))
     assert entry.kind in ("call", "odd address")
+
+
+def test_of_a_long_header_the_beginning_is_looked_at() -> None:
+    with little_work(2.0):
+        assert not is_secret("x-q", "eyJ" + "a.-" * 5_000_000)
+    assert is_secret("x-api-key", "a" * 5_000_000)

@@ -18,6 +18,8 @@ from atc.schemas.protocol import Provenance
 from atc.tools.paging import paging_of
 from atc.tools.sources import open_tools
 from atc.tools.tool import Toolset
+from tests.support.cli import atc
+from tests.support.openapi import Answer, running_server
 from tests.support.recordings import call, page, write
 
 ENTRIES = [
@@ -121,3 +123,57 @@ def test_the_command_lists_the_tools_and_says_in_one_line_what_is_left_out(recor
         "get_orders_by_order_id",
         "post_cart_items",
     ]
+
+
+# -- what a recording lacks --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [("tools", "list"), ("probe", "--max-tries", "0")], ids="ab")
+def test_a_recording_without_contents_is_said_once_with_what_probing_does_then(
+    tmp_path: Path, command: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    with running_server() as server:
+        server.answer = Answer(b'[{"order_id": "B7"}]')
+        orders = f"{server.url}/api/orders"
+        path = write(tmp_path / "a.har", page(f"{server.url}/"), call(orders), call(f"{orders}/open", ""))
+        assert atc(*command, f"har:{path}").exit_code == 0
+    assert caplog.text.count("the recording holds no contents of answers") == 1
+    assert "`atc probe` calls the reads of the service instead: save it as HAR with content" in caplog.text
+
+
+@pytest.mark.parametrize("entry", [call("/api/orders", {"id": 1}), call("/api/orders", method="DELETE", status=204)])
+def test_a_recording_with_contents_or_answers_that_have_none_is_whole(
+    tmp_path: Path, entry: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    Toolset.from_har(write(tmp_path / "a.har", entry, call("/api/carts", {"id": 2})))
+    assert "no contents" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "session", "said"),
+    [
+        ({}, "memory", "no cookie or credential: export it with sensitive data"),
+        ({}, "keep", "no cookie or credential: export it with sensitive data"),
+        ({}, "ask", ""),
+        ({"x-csrf-token": "t0k3n-a1b2c3d4e5f6"}, "none", "no cookie or credential but the header x-csrf-token: export"),
+        ({"x-csrf-token": "t0k3n-a1b2c3d4e5f6", "cookie": "sid=0a1b2c3d4e5f60718293"}, "memory", ""),
+        ({"x-api-key": "k3y-a1b2c3d4e5f60718"}, "memory", ""),
+    ],
+    ids="abcdef",
+)
+def test_a_recording_that_was_exported_without_its_login_is_said(
+    tmp_path: Path, headers: dict[str, str], session: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write(tmp_path / "a.har", page(), call("/api/orders", [{"id": 1}], headers=headers))
+    Toolset.from_har(path, session=session)
+    assert (said in caplog.text) if said else ("no cookie" not in caplog.text)
+    assert "t0k3n" not in caplog.text
+
+
+def test_a_recording_of_pages_alone_names_their_hosts(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.har", page(), page("/orders"), page("https://news.example.net/"))
+    with pytest.raises(ToolImportError) as caught:
+        Toolset.from_har(path)
+    assert "it was on shop.example.com (2), news.example.net (1): pages without JSON calls cannot become tools" in str(
+        caught.value
+    )

@@ -87,3 +87,10 @@ def test_an_argument_that_happens_to_have_the_same_value_names_no_part() -> None
 
 def test_a_secret_in_a_path_is_a_parameter() -> None:
     assert templates("/hooks/xoxb-abcdefghijklmnop") == ["/hooks/{hook_id}"]
+
+
+def test_who_is_named_after_a_word_for_an_owner_stands_in_no_path() -> None:
+    assert templates("/api/user/margarethe") == ["/api/user/{user_id}"]
+    assert templates("/team/maria.huber/board") == ["/team/{team_id}/board"]
+    assert templates("/workspace/acme-secret-project/tasks") == ["/workspace/{workspace_id}/tasks"]
+    assert templates("/user/settings", "/profile/orders") == ["/user/settings", "/profile/orders"]

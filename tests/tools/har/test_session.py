@@ -282,9 +282,52 @@ def test_a_way_to_the_login_page_is_a_refusal(server: Server, answers: Answers) 
         call(tools)
     assert (caught.value.status, caught.value.cause) == (401, "credential")
     assert tools.missing_credentials()[0].reason == "refused"
-    with pytest.raises(ToolError) as caught:
-        call(tools, "order")
-    assert caught.value.outcome == "unknown"
+    assert "status 302 to the login page /users/sign_in" in caught.value.message
+    assert "status 401" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("status", "to", "path", "refused"),
+    [
+        (302, "/login?next=/orders", "/orders", True),
+        (303, "/login?lang=en&return_to={url}/orders", "/orders", True),
+        (307, "/login", "/orders", True),
+        (302, "/login", "/orders", False),
+        (302, "/login?next=/", "/orders", False),
+        (302, "/login?next=https://elsewhere.example/orders", "/orders", False),
+        (302, "/login?next=/password", "/password", False),
+        (302, "/login?next=/users/logout", "/users/logout", False),
+    ],
+)
+def test_a_write_that_is_sent_to_the_login_page_was_refused_if_that_page_leads_back_to_it(
+    server: Server, answers: Answers, tmp_path: Path, status: int, to: str, path: str, refused: bool
+) -> None:
+    made = recorded(server, secret())
+    made.document["paths"] = {path: made.document["paths"]["/orders"]}
+    given: dict[str, Any] = {"runs_dir": tmp_path, "learn": False, "sentence": False}
+    tools = tools_of(made, "memory", answers, allow_writes=True)
+    server.answers[path] = Answer(status=status, headers={"Location": to.format(url=server.url)})
+    with Agent(tools, model=FakeModel([ORDERS]), approve="always", **given) as agent:
+        result = agent.run("Order.")
+    assert result.fault is not None
+    assert f"status {status} to the login page /login" in result.fault.message
+    assert "record again" in result.fault.message
+    assert result.status == ("missing" if refused else "in_doubt")
+    assert len(server.seen) == 1
+    server.answers.clear()
+    with Agent(tools, model=FakeModel([ORDERS]), approve="always", **given) as agent:
+        result = agent.resume(result.run_id)
+    assert (result.status, len(server.seen)) == (("answered", 2) if refused else ("in_doubt", 1))
+
+
+def test_a_page_that_a_write_leads_to_and_that_wants_a_login_leaves_it_in_doubt(
+    server: Server, answers: Answers
+) -> None:
+    server.answers["/orders"] = Answer(status=303, headers={"Location": "/receipt"})
+    server.answers["/receipt"] = Answer(status=302, headers={"Location": "/login?next=/receipt"})
+    with pytest.raises(ToolError, match="does not say whether it acted") as caught:
+        call(tools_of(recorded(server, secret()), "memory", answers), "order")
+    assert (caught.value.outcome, caught.value.cause) == ("unknown", "in_doubt")
 
 
 def test_a_token_that_was_another_one_again_and_again_is_sent_and_said(server: Server, answers: Answers) -> None:
@@ -326,6 +369,23 @@ def test_the_cookies_that_are_left_are_sent(server: Server, answers: Answers) ->
     call(tools)
     assert server.last.headers["cookie"] == f"sid={SECRET}"
     assert [(each.scheme, each.reason) for each in tools.missing_credentials()] == [("cookie_seen", "expired")]
+
+
+@pytest.mark.parametrize(
+    ("choice", "more", "reason"),
+    [("none", {}, "declined"), ("memory", {"expires": NOW - timedelta(days=1)}, "expired")],
+)
+def test_what_is_missing_is_named_and_not_what_is_set_beside_it(
+    server: Server, answers: Answers, monkeypatch: pytest.MonkeyPatch, choice: Any, more: Any, reason: str
+) -> None:
+    monkeypatch.setenv("ATC_AUTH_COOKIE_SID", "mine-5678")
+    token = secret("t0k3n-a1b2c3d4", scheme="bearer", location="header", wire="Authorization", **more)
+    made = recorded(server, secret(**more), token, security=[{"cookie_sid": [], "bearer": []}])
+    tools = tools_of(made, choice, answers)
+    server.answer = Answer(status=401)
+    with pytest.raises(ToolError, match="ATC_AUTH_BEARER"):
+        call(tools, "order")
+    assert [(each.variable, each.reason) for each in tools.missing_credentials()] == [("ATC_AUTH_BEARER", reason)]
 
 
 # -- a write says whose it is ------------------------------------------------------------------------------------------
