@@ -13,6 +13,7 @@ names: ``--serve NAME`` starts a service for that, and :data:`READERS` keeps wha
 from __future__ import annotations
 
 import json
+import signal
 import sqlite3
 import sys
 import time
@@ -207,6 +208,7 @@ def reached_by_hand(lines: Iterable[str], service: str) -> set[str] | None:
 def _serve(name: str) -> None:
     """Start a service, and say what somebody who tries it by hand may know."""
     other = OTHERS[name]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the service ends with us
     with running(other) as base:
         print(f"{name} answers at {base}. Its reads, and nothing else is known of it:")
         for path in reads_of(other, base):
