@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
 import contextvars
 import os
@@ -189,11 +188,5 @@ def _after_fork() -> None:
     _BUSY.clear()
 
 
-def _at_exit() -> None:
-    """Let calls that are under way end: what a function of the user's has begun is not cut off in its middle."""
-    while _BUSY:
-        threading.Event().wait(0.01)
-
-
-os.register_at_fork(after_in_child=_after_fork)
-atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):  # where there is no fork, there is nothing to do
+    os.register_at_fork(after_in_child=_after_fork)
