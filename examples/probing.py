@@ -94,7 +94,10 @@ def ask(url: str, folder: Path) -> None:
     for line in probe(tools, folder=str(folder / "docs")).lines:
         print(f"{line.tool:18} {line.state} {line.reason}, {line.calls} calls")
     with Agent(tools) as agent:
-        result = agent.run("What does the crossing from Alma to Brekk cost for an adult? Answer with the number.")
+        result = agent.run(
+            "Find the harbour whose title is Alma, and its crossing that is bound for Brekk. "
+            "What does that crossing cost for an adult? Answer with the number."
+        )
     print(result.program)
     print("the login is in the result:", "blue-otter" in result.model_dump_json())
     print(result.status, result.value)
