@@ -41,14 +41,15 @@ def assert_linear(
         make: makes an input of size ``n``; its time is not counted.
         run: the work. It may raise: a refusal takes time, too. It must leave its input as it is.
         n: where to begin; it is doubled until the work takes 5 ms.
-        most: the largest size tried. Work that stays below 5 ms up to there is bounded, which passes.
+        most: the largest size to begin with; four times as much is measured. Work that stays below 5 ms up to there is
+            bounded, which passes.
     """
     while (least := _seconds(make(n), run, runs=2)) < LEAST_S:
         if 2 * n > most:
             return
         n *= 2
     found = []
-    for size in [n << repeat for repeat in range(REPEATS)] * ROUNDS:
+    for size in [min(n << repeat, max(n, most)) for repeat in range(REPEATS)] * ROUNDS:
         times = [_seconds(made, run) for made in (make(size), make(2 * size), make(4 * size))]
         exponent = math.log(times[2] / times[0], 4)
         if exponent < MOST_EXPONENT:
