@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from atc._host.by_identity import kept_by_identity
+from atc._host.lazy import kept_by_identity
 from atc._records.packing import TAG
 from atc._records.records import Effect
 from atc.schemas.names import argument_names, tool_name

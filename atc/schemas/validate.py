@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import jsonschema_rs
 
-from atc._host.by_identity import kept_by_identity
+from atc._host.lazy import kept_by_identity
 from atc._records.packing import holds_bytes, pack, unpack
 from atc.errors import ToolImportError
 from atc.schemas.cost import MAX_STEPS, Cost, Size, cost_of, steps
