@@ -275,9 +275,10 @@ class Tool:
     @property
     def key_rule(self) -> KeyRule | None:
         """How its calls bear an idempotency key; ``None`` where they bear none."""
-        transport, said = self.transport, self.said_key or IdempotencyKey()
+        transport = self.transport
         if not isinstance(transport, KeyedTransport):
             return None
+        said = self.said_key or IdempotencyKey()
         place = said.place or transport.key_place
         if place is None or place.kind != transport.key_kind:
             return None
