@@ -200,12 +200,12 @@ class Approving:
         return None
 
     async def _approve_read(self, approval: Approval, attempt: Attempt) -> None:
-        request = self._request(attempt)
         if approval.policy is not None:
+            request = self._request(attempt)
             judgement = approval.policy.judge(request)
             await self._ask(judgement.answer, request, attempt, judgement=judgement)
         elif (asker := approval.of_read()) is not None:
-            await self._ask(asker, request, attempt)
+            await self._ask(asker, self._request(attempt), attempt)
 
     async def _approve_again(self, approval: Approval, attempt: Attempt) -> None:
         """Let a call in doubt be sent again unasked: its yes was for this call. A rule that denies it now comes first.

@@ -152,7 +152,7 @@ class Journal:
         self._met: set[int] = set()
         self._taken_up: set[int] = set()  # in doubt, and sent again by the program that runs
         self._own: set[int] = set()  # begun by this process
-        self._earlier: tuple[tuple[int, int], list[CallEntry]] | None = None
+        self._earlier: tuple[tuple[int, int], list[CallEntry], list[CallEntry]] | None = None
         self._last_begun = 0
         self._begun_before: dict[int, int] = {}  # the last call begun when this write was done, or left out
         self._reads_after = 0  # no read up to this number answers the program that runs
@@ -479,6 +479,8 @@ class Journal:
 
     def claim(self, key: CallKey) -> CallEntry | None:
         """Return the recorded success that answers this call, if an earlier program made it; each answers once."""
+        if not self._earlier_calls()[0]:
+            return None
         found: list[tuple[CallEntry, CallKey]] = []
         for each in self._tools.same(key):
             recorded, position = self._successes.get(each, []), self._claimed[each]
@@ -569,12 +571,15 @@ class Journal:
 
     def acted(self, tool: str, source: SourceKey | None = None) -> CallEntry | None:
         """Return a call of this tool that this journal holds as a write, whatever the tool is said to do now."""
-        return self._same(self._acted, CallKey(tool, "", source))
+        return None if not self._acted else self._same(self._acted, CallKey(tool, "", source))
 
     def unasked(self, tool: str, source: SourceKey | None = None) -> CallEntry | None:
         """Return a write that an earlier program did, or may have done, and that this one has not asked for (yet)."""
+        _, writes = self._earlier_calls()
+        if not writes:
+            return None
         asked = CallKey(tool, "", source)
-        earlier = [entry for entry in self._earlier_writes() if same_tool(entry.key, asked)]
+        earlier = [entry for entry in writes if same_tool(entry.key, asked)]
         for entry in earlier:
             if entry.in_doubt and entry.number > self.before and entry.number not in self._met:
                 return entry
@@ -584,16 +589,16 @@ class Journal:
                     return entry
         return None
 
-    def _earlier_writes(self) -> list[CallEntry]:
-        """Return the calls with effects that another program made than the one that runs.
+    def _earlier_calls(self) -> tuple[list[CallEntry], list[CallEntry]]:
+        """Return the calls that another program made than the one that runs, and those of them that have effects.
 
         They are looked for once a program: what it makes itself is none of them.
         """
         program = self.stage, self.attempt
         if self._earlier is None or self._earlier[0] != program:
-            writes = (entry for entry in self.entries.values() if entry.effect is not Effect.READ)
-            self._earlier = program, [entry for entry in writes if self._is_earlier(entry)]
-        return self._earlier[1]
+            calls = [entry for entry in self.entries.values() if self._is_earlier(entry)]
+            self._earlier = program, calls, [entry for entry in calls if entry.effect is not Effect.READ]
+        return self._earlier[1:]
 
     @property
     def has_repaired(self) -> bool:
