@@ -420,6 +420,9 @@ class Toolset(Mapping[str, Tool]):
     def __getitem__(self, name: str) -> Tool:
         return self._tools[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._tools)
 
