@@ -441,7 +441,7 @@ class InProcessTransport(AnnouncingTransport):
         answer = await in_thread(functools.partial(self._made, call)) if blocks else self._made(call)
         if not isinstance(answer, Answered):
             try:
-                answer = _answered(await (asyncio.ensure_future(answer) if blocks else answer))
+                answer = to_answer(await (asyncio.ensure_future(answer) if blocks else answer))
             except (Exception, SystemExit) as error:  # whatever a user's function raises, the run goes on
                 failure = self.failed(error)
                 raise failure from (error.__cause__ if failure is error else error)
@@ -453,7 +453,7 @@ class InProcessTransport(AnnouncingTransport):
     def _made(self, call: Callable[[], Any]) -> Answered | Awaitable[Any]:
         try:
             answer = call()
-            return answer if inspect.isawaitable(answer) else _answered(answer)
+            return answer if inspect.isawaitable(answer) else to_answer(answer)
         except (Exception, SystemExit) as error:  # as above
             failure = self.failed(error)
             raise failure from (error.__cause__ if failure is error else error)
@@ -523,17 +523,14 @@ def _words(error: BaseException) -> str:
         return "(its text cannot be had)"
 
 
-def to_answer(value: Any) -> Any:
+def to_answer(value: Any) -> Answered:
     """Convert what a function returned to JSON values and bytes, with notes about what was changed.
 
     Raises:
         ToolError: it has no JSON form. The function has run, so the outcome is unknown.
     """
-    answered = _answered(value)
-    return answered if answered.notes else answered.value
-
-
-def _answered(value: Any) -> Answered:
+    if isinstance(value, Answered):  # it was converted already
+        return value
     try:
         json_value, notes = to_json_with_notes(value)
     except Exception as error:  # a serializer of the user's type may raise anything

@@ -25,7 +25,8 @@ from atc.programs.analysis.values import shape_at
 from atc.result import Effect
 from atc.schemas.protocol import Protocol, Provenance
 from atc.schemas.validate import problems
-from atc.tools.functions import tool, tool_from_function
+from atc.tools.adapters.offered import ObjectTransport
+from atc.tools.functions import to_answer, tool, tool_from_function
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
 
@@ -478,6 +479,12 @@ def test_a_function_that_answers_at_once_needs_no_round_of_the_loop(
         assert bool(rounds) == (not soon_s)
 
     asyncio.run(main())
+
+
+def test_what_an_adapter_has_converted_is_the_answer_with_its_notes() -> None:
+    transport = ObjectTransport(call=lambda _arguments, _reads: to_answer({"a": [float("nan")]}), in_thread=True)
+    answered = asyncio.run(transport({}))
+    assert (answered.value, answered.notes) == ({"a": [None]}, ("1 number (NaN or infinite) became null",))
 
 
 def test_a_call_that_ends_while_the_loop_begins_to_wait_is_heard_of() -> None:
