@@ -29,6 +29,8 @@ def refuse_repetition(journal: Journal, attempt: Attempt) -> None:
     Raises:
         CallRefused: the call is in doubt, an earlier stage did it, or an earlier program made it with other arguments.
     """
+    if not journal.has_acted:
+        return
     if attempt.again is None and journal.doubtful(attempt.key) is not None:
         raise CallRefused(
             "the same call was begun before and its outcome is unknown; it is not made again",

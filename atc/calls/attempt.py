@@ -64,7 +64,8 @@ class Attempt:
         program: number of the program that makes it (:attr:`atc.calls.journal.Journal.attempt`).
         stage: number of the run's stage.
         tool: the tool's name, as the program wrote it.
-        arguments: as they are sent: the program's own, until a repair changes them.
+        arguments: as they are sent: the program's own, until a repair changes them. ``masked``: without credentials,
+            once the call is begun, or refused.
         granted: the tool. The stage ``granted`` sets it, with ``effect`` and ``source``, and ``session``, the recorded
             login that goes with a call which is no read.
         key: what the journal knows the call by. The stage ``arguments`` sets it.
@@ -105,6 +106,7 @@ class Attempt:
     began: float = 0.0
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
+    masked: dict[str, Any] | None = None
     original: dict[str, Any] | None = None
     repairs: tuple[ArgumentRepair, ...] = ()
     repaired_for: RepairedFor = ""
@@ -189,7 +191,7 @@ class Attempt:
             self.status = "refused" if isinstance(error, CallRefused) else "failed"
         if self.status == "refused":
             # masked before they are cut: half a credential is not known as one
-            self.arguments = cut_arguments(redactor.value(self.arguments))
+            self.arguments = self.masked = cut_arguments(redactor.value(self.arguments))
             self.original = cut_arguments(redactor.value(self.original)) if self.original is not None else None
         return CallReply(error=redactor.text(error.message), status=error.status)
 
@@ -220,11 +222,12 @@ class Attempt:
 
     def finish(self, reply: CallReply, redactor: Redactor) -> Call:
         """Return the call as the run's result holds it, credentials masked."""
+        arguments = redactor.value(self.arguments) if self.masked is None else self.masked
         data: dict[str, Any] = {
             "index": self.number,
             "attempt": self.program,
             "tool": redactor.text(self.tool),
-            "arguments": dict(redactor.value(self.arguments)),
+            "arguments": dict(arguments),
             "effect": self.effect,
             "status": self.status,
             "value": reply.value,

@@ -488,7 +488,7 @@ class Broker:
         if attempt.reads:
             self._approving.parking.note_read()
         attempt.idempotency = self._key_of(attempt)
-        masked = self.redactor.value(attempt.arguments)
+        attempt.masked = masked = self.redactor.value(attempt.arguments)
         if attempt.again is not None:
             attempt.notes.append(wording.sent_again(attempt.again.number))
         elif (same := self._same(attempt)) is not None:
@@ -597,7 +597,7 @@ class Broker:
 
     def _as_recorded(self, tool: Tool, source: SourceKey | None) -> Tool:
         """Give a tool that is now said to read the effect that the journal has of it, if it acted, or waits."""
-        if tool.protocol.effect is not Effect.READ:
+        if tool.protocol.effect is not Effect.READ or not self.journal.has_acted:
             return tool
         acted = self.journal.acted(tool.name, source)
         effect = self.journal.parked.effect_of(tool.name, source) if acted is None else acted.effect

@@ -578,17 +578,19 @@ class Journal:
             if done or entry.in_doubt or entry.is_settled_as_not_done or self._is_under_way(entry):
                 yield entry
 
+    @property
+    def has_acted(self) -> bool:
+        """Whether this journal holds a call with effects, or one that waits for a yes."""
+        return bool(self._acted or self.parked)
+
     def acted(self, tool: str, source: SourceKey | None = None) -> CallEntry | None:
         """Return a call of this tool that this journal holds as a write, whatever the tool is said to do now."""
-        return None if not self._acted else self._same(self._acted, CallKey(tool, "", source))
+        return self._same(self._acted, CallKey(tool, "", source))
 
     def unasked(self, tool: str, source: SourceKey | None = None) -> CallEntry | None:
         """Return a write that an earlier program did, or may have done, and that this one has not asked for (yet)."""
-        _, writes = self._earlier_calls()
-        if not writes:
-            return None
         asked = CallKey(tool, "", source)
-        earlier = [entry for entry in writes if same_tool(entry.key, asked)]
+        earlier = [entry for entry in self._earlier_calls()[1] if same_tool(entry.key, asked)]
         for entry in earlier:
             if entry.in_doubt and entry.number > self.before and entry.number not in self._met:
                 return entry

@@ -203,8 +203,6 @@ class ParkedCalls:
 
     def effect_of(self, tool: str, source: SourceKey | None) -> Effect | None:
         """Return the effect of a tool as it was when a call of it was parked; ``None`` where none was."""
-        if not self.of_number:
-            return None
         asked = CallKey(tool, "", source)
         return next((Effect(e.shown.effect) for e in self.of_number.values() if same_tool(e.key, asked)), None)
 

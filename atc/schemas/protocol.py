@@ -309,13 +309,13 @@ def parameters_of(protocol: Protocol) -> list[Parameter]:
 
 def original_arguments(protocol: Protocol, arguments: dict[str, Any]) -> dict[str, Any]:
     """Arguments under the names that the tool knows. Unknown ones keep theirs, for the schema to judge."""
-    names = _original_names(protocol)
-    return {names.get(name, name): value for name, value in arguments.items()}
+    renamed = _renamed(protocol)
+    return {renamed.get(name, name): value for name, value in arguments.items()} if renamed else dict(arguments)
 
 
 @kept_by_identity(2048)
-def _original_names(protocol: Protocol) -> dict[str, str]:
-    return {parameter.name: parameter.original for parameter in parameters_of(protocol)}
+def _renamed(protocol: Protocol) -> dict[str, str]:
+    return {each.name: each.original for each in parameters_of(protocol) if each.name != each.original}
 
 
 _NO_VALUE = {"not": {"title": "bytes"}}
