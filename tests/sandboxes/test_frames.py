@@ -112,6 +112,29 @@ def test_what_came_before_the_end_of_the_stream_is_handed_over_and_counted() -> 
     assert len(charged) >= len(sent) / 32  # each turn
 
 
+def test_frames_that_are_sent_at_once_go_out_whole_where_the_other_side_is_slow() -> None:
+    sizes = [1_000_000, 10, 500_000, 10, 10, 700_000]
+
+    async def go() -> list[int]:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            sending, reading = SocketChannel(ours, LIMIT), SocketChannel(theirs, 1 << 21)
+            kept = Kept()
+            work = [asyncio.ensure_future(sending.send({"n": "x" * size})) for size in sizes]
+            await asyncio.sleep(0)  # the first one has sent a part, and the others wait for it
+            work[2].cancel()  # it has sent nothing: no other frame is in pieces
+            reading.listen(kept)
+            for _ in range(20):  # while there is room at times
+                work.append(asyncio.ensure_future(sending.send({"n": ""})))
+                await asyncio.sleep(0)
+            await asyncio.gather(*work, return_exceptions=True)
+            ours.shutdown(socket.SHUT_WR)
+            await kept.over
+            return sorted(len(frame["n"]) for frame in kept.frames)
+
+    assert asyncio.run(asyncio.wait_for(go(), 60)) == sorted([*sizes[:2], *sizes[3:], *([0] * 20)])
+
+
 @given(st.binary(max_size=200))
 def test_random_bytes_are_refused_or_read(data: bytes) -> None:
     with contextlib.suppress(FrameError):
