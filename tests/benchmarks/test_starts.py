@@ -18,8 +18,7 @@ def python(source: str, **given: object) -> Start:
 
 def test_a_start_counts_until_it_has_ended() -> None:
     wall, processor = starts.timed(python("import time\nwhile time.process_time() < 0.05: pass"), os.environ)
-    assert wall >= processor * 0.5
-    assert processor >= 0.05
+    assert min(wall, processor) >= 0.05
 
 
 def test_a_server_counts_until_its_list_is_there() -> None:
@@ -27,14 +26,11 @@ def test_a_server_counts_until_its_list_is_there() -> None:
     assert min(wall, processor) > 0
 
 
-@pytest.mark.parametrize(
-    "source", ["raise SystemExit('no such tool')", SERVER + "    raise SystemExit('no such tool')"]
-)
 @pytest.mark.parametrize("lists", [False, True])
-def test_what_fails_says_why(source: str, lists: bool) -> None:
-    if lists or "stdin" not in source:
-        with pytest.raises(RuntimeError, match="one ended with 1: .*no such tool"):
-            starts.timed(python(source, lists=lists), os.environ)
+def test_what_fails_says_why(lists: bool) -> None:
+    wanting = f"{SERVER if lists else 'if True:'}\n    raise SystemExit('no such tool')"
+    with pytest.raises(RuntimeError, match=r"one ended with 1: no such tool"):
+        starts.timed(python(wanting, lists=lists), os.environ)
 
 
 def test_what_is_not_installed_is_named_and_nothing_compared_with_it() -> None:
