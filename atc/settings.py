@@ -62,7 +62,7 @@ def _beside_runs(known: dict[str, Any], name: str) -> Path:
 class Settings(BaseSettings):
     """All settings with their defaults. ``Settings.load(**given)`` reads the other sources too."""
 
-    model_config = SettingsConfigDict(env_prefix="ATC_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="ATC_", extra="forbid", frozen=True, defer_build=True)
 
     model: str | None = Field(
         None, description="`embedded`, `embedded:NAME`, a model's name at the endpoint, or PROVIDER:NAME"

@@ -20,7 +20,7 @@ from typing import Any, get_args
 import typer
 
 import atc
-from atc.cli import app, console, loaded
+from atc.cli import app, commands_of, console
 from atc.parts import KINDS
 from atc.result import RunStatus
 from atc.settings import Settings
@@ -69,9 +69,9 @@ def _of_command(command: Any, path: str) -> Iterator[Key]:
     for each in command.params:
         if each.param_type_name == "option" and not each.hidden and each.name != "help":
             yield from (("option", f"{path} {option}") for option in (*each.opts, *each.secondary_opts))
-    for name, inner in getattr(command, "commands", {}).items():
+    for name, inner in commands_of(command).items():
         if not inner.hidden:
-            yield from _of_command(loaded(name) if path == "atc" else inner, f"{path} {name}")
+            yield from _of_command(inner, f"{path} {name}")
 
 
 def _entry_points() -> Iterator[Key]:

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import typer
 from pydantic.fields import FieldInfo
 
-from atc.cli import COMMANDS, loaded
+from atc.cli import app, commands_of
 from atc.settings import Settings
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -32,8 +33,7 @@ def commands_page() -> str:
         "`--set NAME=VALUE` takes any [setting](settings.md), so that few settings have an option of their own.\n",
         "```console\n$ atc --version\n```\n",
     ]
-    found = [found for name in COMMANDS for found in _commands(loaded(name), f"atc {name}")]
-    for path, command in found:
+    for path, command in _commands(typer.main.get_command(app), "atc"):
         parts.append(f"## {path}\n")
         parts.append(f"{_text(command.help)}\n")
         rows = [row for parameter in command.params if (row := _row(parameter))]
@@ -65,10 +65,10 @@ PAGES = {"commands.md": commands_page, "settings.md": settings_page}
 
 def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Each command below one, with its words. (typer has a copy of click: its classes are not click's.)"""
-    inner_commands = getattr(command, "commands", None)
-    if inner_commands is None or command.invoke_without_command:
+    inner_commands = commands_of(command)
+    if not inner_commands or command.invoke_without_command:
         yield path, command
-    for name, inner in (inner_commands or {}).items():
+    for name, inner in inner_commands.items():
         if not inner.hidden:
             yield from _commands(inner, f"{path} {name}")
 

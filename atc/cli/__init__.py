@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import io
 import sys
 from functools import cache
-from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 import atc
 
-COMMANDS: dict[str, tuple[str, str]] = {
+CommandTable = dict[str, tuple[str, str]]
+
+COMMANDS: CommandTable = {
     "run": (
         "run:run",
         "Solve a task: write a program that calls the tools, run it in the sandbox, revise it if it fails.",
@@ -54,17 +57,29 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What the parser raises; Typer does not export it, and its module differs from version to version."""
 
 
+OBJECTS_A_SEARCH = 50_000
+"""New objects after which garbage is searched for. Python's own number is 700, and a start makes half a million."""
+
+
 class LazyGroup(TyperGroup):
-    """The commands of :data:`COMMANDS`."""
+    """A group whose commands of a table are imported when they run, and not to list them."""
+
+    table: ClassVar[CommandTable] = {}
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands.update({name: TyperCommand(name, help=line) for name, (_, line) in COMMANDS.items()})
+        self.commands.update({name: TyperCommand(name, help=line) for name, (_, line) in self.table.items()})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command to run, imported. What only lists commands has enough of a name and a line."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, loaded(name) if name in COMMANDS else command, rest
+        return name, _imported(name, self.table[name][0]) if name in self.table else command, rest
+
+
+class Root(LazyGroup):
+    """The commands of :data:`COMMANDS`."""
+
+    table = COMMANDS
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[__name__] = "--json" in args
@@ -83,11 +98,25 @@ class LazyGroup(TyperGroup):
             raise
 
 
-@cache
 def loaded(name: str) -> Any:
-    """A command of :data:`COMMANDS`, with its parameters or its own commands. A process builds it once."""
-    module, _, attribute = COMMANDS[name][0].partition(":")
-    return command_of(name, getattr(import_module(f"atc.cli.{module}"), attribute))
+    """A command of :data:`COMMANDS`, with its parameters or its own commands."""
+    return _imported(name, COMMANDS[name][0])
+
+
+@cache
+def _imported(name: str, place: str) -> Any:
+    """The command that stands at a place, such as ``run:run``. A process builds it once."""
+    module, _, attribute = place.partition(":")
+    return command_of(name, getattr(atc._imported(f"atc.cli.{module}"), attribute))
+
+
+def commands_of(group: Any) -> dict[str, Any]:
+    """The commands of a group by name, each imported; none of what is no group."""
+    table = getattr(group, "table", {})
+    return {
+        name: _imported(name, table[name][0]) if name in table else command
+        for name, command in getattr(group, "commands", {}).items()
+    }
 
 
 def command_of(name: str, found: Any, **attributes: Any) -> Any:
@@ -108,7 +137,7 @@ def command_of(name: str, found: Any, **attributes: Any) -> Any:
 
 
 app = typer.Typer(
-    cls=LazyGroup,
+    cls=Root,
     name="atc",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -136,4 +165,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without a letter gets a question mark for it
+    # a command imports and ends: what it made stays until then, and most searches for garbage find nothing
+    gc.set_threshold(OBJECTS_A_SEARCH)
+    atexit.register(gc.freeze)  # not at the end either, when all of it goes
     app()

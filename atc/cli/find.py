@@ -16,7 +16,6 @@ from rich.text import Text
 from atc._records.choices import WITHOUT_VECTORS
 from atc.catalogue.index.adapter import OwnAdapters
 from atc.catalogue.index.co_usage import MAX_TOGETHER, Used, read_used
-from atc.catalogue.index.endpoint import EndpointEncoder
 from atc.catalogue.index.index import Hit, ToolIndex
 from atc.catalogue.index.index_cache import INDEXES, kept_index
 from atc.catalogue.index.minilm import MiniLM
@@ -224,6 +223,8 @@ def _encoder(name: str) -> Encoder | None:
     if name == "none":
         return None
     if name != "minilm":
+        from atc.catalogue.index.endpoint import EndpointEncoder  # only here: openai comes with it
+
         return EndpointEncoder(name)
     encoder = MiniLM()
     try:

@@ -7,15 +7,14 @@ import sys
 import webbrowser
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import anyio
 import typer
 
 from atc._host.extras import install_command
-from atc.cli import mcp_http, options
+from atc.cli import CommandTable, LazyGroup, mcp_http, options
 from atc.cli.console import INTERRUPTED, clean, err, guarded, leaving, out, print_json
-from atc.cli.mcp_install import install, uninstall
 from atc.cli.options import notes_on
 from atc.errors import EnvironmentProblem, UsageError
 from atc.settings import Settings
@@ -42,7 +41,23 @@ ProbeReads = Annotated[
     ),
 ]
 
-app = typer.Typer(help="Serve your tools to an MCP client: its own model writes programs that call them.")
+
+class Mcp(LazyGroup):
+    """The commands below; and those that write a client's configuration, by name."""
+
+    table: ClassVar[CommandTable] = {
+        "install": (
+            "mcp_install:install",
+            "Put ATC into the configuration of an MCP client: the change is shown first.",
+        ),
+        "uninstall": (
+            "mcp_install:uninstall",
+            "Take ATC out of the configuration of an MCP client, and put back the servers that moved behind it.",
+        ),
+    }
+
+
+app = typer.Typer(cls=Mcp, help="Serve your tools to an MCP client: its own model writes programs that call them.")
 
 With = Annotated[
     list[str] | None,
@@ -327,5 +342,3 @@ def _agree(question: str) -> bool:
 
 app.command("login")(login)
 app.command("logout")(logout)
-app.command("install")(install)
-app.command("uninstall")(uninstall)

@@ -24,7 +24,6 @@ from atc._records.choices import SessionWord
 from atc.cli.console import clean, err
 from atc.cli.recorded import session_choice
 from atc.errors import AtcError, UsageError
-from atc.run.resources import with_fitting
 from atc.schemas.protocol import Protocol
 from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.tools.kept import KIND
@@ -420,7 +419,11 @@ def opened(
             an option is not known.
     """
     given = _of_openapi(only, undeclared or bool(documents), openapi)
-    tools = with_fitting(looked_at(sources, **given) if look else open_tools(sources, **given))
+    tools = looked_at(sources, **given) if look else open_tools(sources, **given)
+    if any(tool.kept is not None for tool in tools.values()):
+        from atc.run.kept_checks import fitting  # the checker comes with it
+
+        tools = fitting(tools)
     for each in tools.left_out if told is None else [each for each in tools.left_out if each.name in told]:
         err.print(Text(clean(f"note: {wording.left_out(each.name, each.reason)}"), style="yellow"))
     for found in tools.found:

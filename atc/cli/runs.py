@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 from rich.table import Table
@@ -19,7 +19,7 @@ from atc._records.events import Event
 from atc._records.prices import money_text
 from atc.agent import Agent
 from atc.calls import question
-from atc.cli import apply, approvals, keep, options, record, settle
+from atc.cli import CommandTable, LazyGroup, options
 from atc.cli.console import WRONG_USE, clean, err, fail, guarded, out, print_json, print_table, short, writable, write
 from atc.cli.kept_source import kept_source
 from atc.cli.run import Images, Shown, finish
@@ -38,13 +38,41 @@ MANY = 500
 RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")]
 
 
-app = typer.Typer(help="List the runs that are kept, the latest first; delete some, or approve what waits.")
-app.command("approve")(approvals.approve)
-app.command("apply")(apply.apply)
-app.command("record")(record.record)
-app.command("settle")(settle.settle)
-app.command("undo")(settle.undo)
-app.command("keep")(keep.keep)
+class Runs(LazyGroup):
+    """The commands about one run, by name."""
+
+    table: ClassVar[CommandTable] = {
+        "approve": (
+            "approvals:approve",
+            "Decide about the calls of a run that wait for your yes: each is shown, and asked about at the terminal.",
+        ),
+        "apply": (
+            "apply:apply",
+            "Make what a dry run planned, and nothing else: the plan is shown, and you are asked once.",
+        ),
+        "record": (
+            "record:record",
+            "Make a test of a run that was answered: `pytest` replays it offline, without a model and without its "
+            "tools.",
+        ),
+        "settle": (
+            "settle:settle",
+            "Find out whether the calls of a run that are in doubt were done: by the reads that your permissions file "
+            "names.",
+        ),
+        "undo": (
+            "settle:undo",
+            "Undo what a run did, by the inverses that your permissions file or `@tool(undo=…)` names, the newest "
+            "first.",
+        ),
+        "keep": (
+            "keep:keep",
+            "Keep the program of a run that answered as a tool: `atc call NAME` calls it without a model.",
+        ),
+    }
+
+
+app = typer.Typer(cls=Runs, help="List the runs that are kept, the latest first; delete some, or approve what waits.")
 
 
 @app.callback(invoke_without_command=True)

@@ -16,7 +16,6 @@ from atc.errors import UsageError
 from atc.models.base import Model
 from atc.models.budget import Budget as ModelBudget
 from atc.models.budget import BudgetedModel
-from atc.models.resolve import resolve_model
 from atc.probing.asking import Asker
 from atc.probing.call_policy import Budget, Meter, Runner, metered
 from atc.probing.candidates import ValuePool
@@ -247,6 +246,8 @@ class Prober:
         if isinstance(self.model, Model):
             return self.model
         if self._opened is None:
+            from atc.models.resolve import resolve_model  # only here: it imports the client of every endpoint
+
             self._opened = resolve_model(self.settings, self.model)
         return self._opened
 

@@ -54,7 +54,7 @@ class Provenance(StrEnum):
 
 
 class _Document(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Status(_Document):
@@ -242,7 +242,7 @@ class Protocol(_Document):
     untrusted: bool | None = None
     examples: tuple[Example, ...] = ()
     links: tuple[Link, ...] = ()
-    source: Source = Source()
+    source: Source = Field(default_factory=Source)
     provenance: Provenance = Provenance.WRITTEN
 
     @field_validator("name")

@@ -39,7 +39,9 @@ def read_docstring(function: Callable[..., Any]) -> Docs:
     text = inspect.getdoc(function)
     if not text:
         return Docs()
-    import griffe  # only here: a toolset without docstrings need not pay for it
+    if "\n" not in text:
+        return Docs(text.strip())  # in no style has one line parts
+    import griffe  # only here: a toolset of short docstrings need not pay for it
 
     quiet: Any = {style: {"warnings": False} for style in ("google", "numpy", "sphinx")}
     sections = griffe.parse_auto(griffe.Docstring(text, lineno=1), per_style_options=quiet, default="google")

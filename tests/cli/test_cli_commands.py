@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from rich.table import Table
 from rich.text import Text
+from typer.main import get_command
 from typer.testing import CliRunner
 
-from atc.cli import COMMANDS, app, loaded
+from atc.cli import COMMANDS, app, commands_of, loaded
 from atc.cli.console import print_table
 from atc.errors import SandboxUnavailable
 from tests.support.cli import GOOD, TOOLS, atc
@@ -258,7 +259,7 @@ def _commands() -> Iterator[tuple[str, ...]]:
     yield ()
     for name in COMMANDS:
         yield (name,)
-        yield from ((name, inner) for inner in getattr(loaded(name), "commands", ()))
+        yield from ((name, inner) for inner in commands_of(loaded(name)))
 
 
 @pytest.mark.parametrize("path", list(_commands()), ids=" ".join)
@@ -269,11 +270,17 @@ def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
     assert atc(*path, "-h").stdout == ran.stdout
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_line_in_the_list_is_the_commands_own(name: str) -> None:
-    """The list is printed without importing the commands: what it says of them must be what they say."""
-    assert " ".join(loaded(name).help.split()).startswith(COMMANDS[name][1].removesuffix("."))
-    assert COMMANDS[name][1][:30] in atc("--help").stdout
+@pytest.mark.parametrize("group", ["", "tools", "runs", "mcp"])
+def test_the_lines_in_a_list_are_the_commands_own(group: str) -> None:
+    """A list is printed without importing its commands: what it says of them must be what they say."""
+    listing: Any = loaded(group) if group else get_command(app)
+    shown = atc(*filter(None, [group]), "--help").stdout
+    assert listing.table
+    for name, command in commands_of(listing).items():
+        if name in listing.table:
+            line = listing.table[name][1]
+            assert " ".join(command.help.split()).startswith(line.removesuffix("."))
+            assert line[:30] in shown
 
 
 def test_the_shell_completes_commands_and_options() -> None:

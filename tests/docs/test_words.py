@@ -13,7 +13,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 import atc
-from atc.cli import COMMANDS, app, loaded
+from atc.cli import COMMANDS, app, commands_of, loaded
 from tests.support.docs import DOCUMENTS, ROOT, TUTORIALS
 
 MOST_WORDS = 25
@@ -117,7 +117,7 @@ def helps() -> tuple[tuple[str, str | None], ...]:
         yield path, command.help
         for parameter in command.params:
             yield f"{path} {'/'.join(parameter.opts)}", getattr(parameter, "help", None)
-        for name, each in getattr(command, "commands", {}).items():
+        for name, each in commands_of(command).items():
             yield from below(each, f"{path} {name}")
 
     callback = app.registered_callback

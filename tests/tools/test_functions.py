@@ -26,6 +26,7 @@ from atc.result import Effect
 from atc.schemas.protocol import Protocol, Provenance
 from atc.schemas.validate import problems
 from atc.tools.adapters.offered import ObjectTransport
+from atc.tools.docstrings import Docs, read_docstring
 from atc.tools.functions import to_answer, tool, tool_from_function
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
@@ -300,6 +301,15 @@ def test_docstrings_of_three_styles_say_the_same(function: Callable[..., Any]) -
         ("not_found", "there is no such thing."),
         ("ValueError", "the name is empty."),
     ]
+
+
+@pytest.mark.parametrize("line", ["Find a train.", "Args: a train", "Returns:", "Note: it is slow."])
+def test_a_docstring_of_one_line_is_read_as_a_longer_one_is(line: str) -> None:
+    """The first needs no parser of styles."""
+    one, two = (lambda: 1), (lambda: 2)
+    one.__doc__, two.__doc__ = line, f"{line}\n\nAnd more."
+    assert read_docstring(one).text == line
+    assert read_docstring(two) == Docs(f"{line}\n\nAnd more.")
 
 
 def test_the_decorator_says_the_rest_and_leaves_the_function_alone() -> None:

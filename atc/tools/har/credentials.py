@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
+from atc._host.header_syntax import is_token
 from atc.schemas.infer.text import is_secret_name, looks_secret, mask_leaf, may_be_name, words
 from atc.tools.har.entries import Entry
-from atc.tools.openapi.security import is_token
 
 MAX_SCHEMES, MAX_COOKIES = 20, 1_000
 """Credentials of one host, and cookies that it set."""

@@ -22,11 +22,11 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from atc._host.files import make_private, others_can_read, read_own, write_whole
+from atc._host.header_syntax import is_token
 from atc._records.choices import SessionWord
 from atc._records.records import MissingReason, RecordedSession
 from atc.errors import UsageError
 from atc.tools.har.document import Recorded, RecordedSecret
-from atc.tools.openapi.security import is_token
 from atc.tools.openapi.servers import is_open_to_others
 from atc.tools.openapi.session import Session
 

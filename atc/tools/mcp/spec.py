@@ -14,10 +14,10 @@ from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
+from atc._host.header_syntax import is_header_value, is_token
 from atc._host.secret_forms import SecretForms, without_scheme
 from atc.errors import ToolImportError, UsageError
 from atc.schemas.protocol import origin_of
-from atc.tools.openapi.security import is_header_value, is_token
 
 # -- the credentials for a server, and their removal from every text and value that comes from it ----------------------
 

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
+from atc._host.header_syntax import is_token
 from atc.errors import ToolImportError
 from atc.schemas.names import NAMED, UniqueNames, parameter_name
 from atc.schemas.validate import ensure_valid_schema, problems
@@ -31,7 +32,7 @@ from atc.tools.openapi.plan import (
     is_media_type,
 )
 from atc.tools.openapi.schema import SchemaConverter
-from atc.tools.openapi.security import Scheme, is_token
+from atc.tools.openapi.security import Scheme
 from atc.tools.openapi.text import clean
 
 MAX_PROPERTIES = 500

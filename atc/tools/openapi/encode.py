@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from atc._host.header_syntax import is_header_value
 from atc.errors import ToolError
 from atc.tools.openapi.plan import Body, Field, Operation, Parameter
-from atc.tools.openapi.security import is_header_value
 
 Pairs = list[tuple[str, str]]
 Part = tuple[str, tuple[str | None, bytes, str | None]]

@@ -26,6 +26,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 
 from atc import wording
+from atc._host.header_syntax import is_header_value, is_token
 from atc._host.secret_forms import SecretForms, without_scheme
 from atc._records.records import RecordedSession
 from atc.errors import ToolImportError, UsageError
@@ -41,7 +42,6 @@ AWS_MARK = "x-amazon-apigateway-authtype"
 """The extension by which a document says how AWS requests are signed."""
 
 _FLOWS = ("clientCredentials", "authorizationCode", "password")
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}\Z")
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,6 @@ def _token_url(node: dict[str, Any], document_url: str | None) -> str:
         return ""
 
 
-def is_token(text: str) -> bool:
-    """Whether ``text`` may be the name of a header or a cookie."""
-    return _TOKEN.match(text) is not None
-
-
 _PRINCIPALS = ("client_id", "access_key_id", "profile")
 """What says whom a credential stands for; none of it is a secret."""
 
@@ -138,11 +133,6 @@ class Live(Interface):
 def variable_for(scheme: str) -> str:
     """The environment variable that may hold the credential of a scheme: ``api-key`` → ``ATC_AUTH_API_KEY``."""
     return "ATC_AUTH_" + re.sub(r"[^A-Z0-9]+", "_", scheme.upper()).strip("_")
-
-
-def is_header_value(text: str) -> bool:
-    """Whether ``text`` may be the value of a header: no control character (so no line break), Latin-1 only."""
-    return all(char == "\t" or (" " <= char <= "ÿ" and not "\x7f" <= char <= "\x9f") for char in text)
 
 
 class Credentials:
