@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from typing import Any
 
@@ -10,9 +11,23 @@ import pytest
 
 from atc.calls.approval import ApprovalRequest
 from atc.errors import ToolError
-from atc.result import Effect
+from atc.result import Call, Effect
 from tests.support.broker import READ, UNKNOWN, WRITE, House, counted, never
 from tests.support.tools import make_tool
+
+
+def test_a_call_of_the_broker_is_what_validation_would_have_made() -> None:
+    seen, function = counted()
+    house = House(make_tool("look", function, n={"type": "integer"}))
+    assert house.call("look", n="3").error is None
+    made = house.last
+    assert made == Call(**dict(made)) == copy.deepcopy(made) == made.model_copy()
+    assert made == Call.model_validate_json(made.model_dump_json())
+    assert made.model_dump(exclude_unset=True) == made.model_dump()
+    assert seen == [made.arguments]
+    with pytest.raises(ValueError, match="frozen"):
+        made.line = 3  # type: ignore[misc]
+
 
 # -- what may be called ----------------------------------------------------------------------------------------------
 
