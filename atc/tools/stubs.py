@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atc._host.invisible import legible, written
-from atc._host.syntax import syntax_tree
+from atc._host.syntax import syntax_tree, walk
 from atc._records.packing import as_text
 from atc.errors import ToolImportError
 from atc.result import Effect
@@ -54,7 +54,7 @@ def _program_lines(program: str, tool: str) -> list[str]:
         text = ast.unparse(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    called = {node.func.id for node in walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     lines = text.split("\n")
     printable = all(line.isprintable() for line in lines) and '"""' not in text and legible(text) == text
     if tool not in called or not printable or len(text) > MAX_PROGRAM or len(lines) > MAX_LINES:

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from atc._host.syntax import walk
 from atc._records.records import FindingCase, FindingKind, Place, Replacement
 from atc._records.rules import DEFAULT, Rules
 from atc.catalogue.graph.suppliers import expression_of, fields_of
@@ -147,7 +148,7 @@ def _compared(node: ast.AST) -> Iterator[tuple[ast.expr, Literals]]:
 
 def _falls_back(field: ast.expr, literals: Literals) -> bool:
     """Return whether the program itself gives what it compares with: ``order.get("status", "none") == "none"``."""
-    parts = [part.value for part in ast.walk(field) if isinstance(part, ast.Constant)]
+    parts = [part.value for part in walk(field) if isinstance(part, ast.Constant)]
     return any(literal in parts for literal in literals)
 
 
@@ -195,10 +196,10 @@ def broken_tool_findings(program: Program, broken: Mapping[str, Sequence[Replace
     """
     if program.tree is None or not broken:
         return []
-    ready = {id(node) for made in ast.walk(program.tree) if isinstance(made, ast.Try) and _is_ready(made)
-             for statement in made.body for node in ast.walk(statement)}  # fmt: skip
+    ready = {id(node) for made in program.nodes if isinstance(made, ast.Try) and _is_ready(made)
+             for statement in made.body for node in walk(statement)}  # fmt: skip
     lines: dict[str, int] = {}
-    for node in ast.walk(program.tree):
+    for node in program.nodes:
         if (
             isinstance(node, ast.Name)
             and isinstance(node.ctx, ast.Load)

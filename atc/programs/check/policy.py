@@ -22,6 +22,7 @@ from typing import Any
 
 from RestrictedPython.transformer import INSPECT_ATTRIBUTES, RestrictingNodeTransformer
 
+from atc._host.syntax import child_nodes, walk
 from atc._records.records import FindingCase, FindingKind
 from atc.facts import Finding
 from atc.programs.syntax import names_in
@@ -126,8 +127,8 @@ def lacking_findings(tree: ast.Module, *, packages: bool = False) -> list[Findin
 
 def own_names(tree: ast.Module) -> frozenset[str]:
     """Return the names that a program binds itself, anywhere in it."""
-    imported = (name for node in ast.walk(tree) for name, _ in _bindings(node))
-    return frozenset(imported).union(*map(_bound_otherwise, ast.walk(tree)))
+    imported = (name for node in walk(tree) for name, _ in _bindings(node))
+    return frozenset(imported).union(*map(_bound_otherwise, walk(tree)))
 
 
 class _Names:
@@ -137,7 +138,7 @@ class _Names:
         modules: dict[str, str] = {}
         bound: set[str] = set()
         self._has_paths = False
-        for node in ast.walk(tree):
+        for node in walk(tree):
             for name, module in _bindings(node):
                 self._has_paths |= module.startswith("pathlib")
                 if modules.setdefault(name, module) != module:
@@ -260,7 +261,7 @@ def _prepared(tree: ast.Module) -> Iterator[tuple[ast.AST, int]]:
         yield node, around
         caught = _caught_in(node)
         body = {id(child) for child in getattr(node, "body", ())} if caught else ()
-        for child in ast.iter_child_nodes(node):
+        for child in child_nodes(node):
             todo.append((child, around | caught if id(child) in body else around))
 
 
@@ -307,7 +308,7 @@ def policy_findings(tree: ast.Module, *, packages: bool = False) -> list[Finding
         packages: whether the jail may have more than the standard library.
     """
     policy = Policy(own_names(tree))
-    for node in ast.walk(tree):
+    for node in walk(tree):
         policy.visit(node)
     return policy.findings + lacking_findings(tree, packages=packages)
 

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 
+from atc._host.syntax import walk
 from atc._records.records import FindingKind
 from atc._records.rules import DEFAULT, Rules
 from atc.catalogue.graph.suppliers import fields_of, places_of
@@ -78,7 +79,7 @@ class _Named:
     def __init__(self, tree: ast.Module) -> None:
         times: Counter[str] = Counter()
         self._values: dict[str, ast.expr] = {}
-        for node in ast.walk(tree):
+        for node in walk(tree):
             match node:
                 case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                     times[name] += 1
@@ -212,7 +213,7 @@ def _is_given(value: object, known: str) -> bool:
 
 def _addresses(tree: ast.Module, protocols: Mapping[str, Protocol], known: str) -> Iterator[Finding]:
     """E-mail addresses, wherever they stand in the program."""
-    for node, address in addresses_in(ast.walk(tree)):
+    for node, address in addresses_in(walk(tree)):
         if address.casefold() in known:
             continue
         tellers = [name for name, protocol in protocols.items() if _tells_addresses(protocol)]
