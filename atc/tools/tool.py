@@ -351,6 +351,8 @@ def _is_same(tool: Tool, other: Tool) -> bool:
 def _told_apart(tools: list[Tool]) -> list[Tool]:
     """Call the tools of several sources that have one name after their sources; all others keep their names."""
     counts = Counter(tool.protocol.plain_name for tool in tools)
+    if len(counts) == len(tools):
+        return tools
     shared = [tool for tool in tools if counts[tool.protocol.plain_name] > 1]
     if kept := next((tool for tool in shared if tool.kept is not None), None):
         raise UsageError(
