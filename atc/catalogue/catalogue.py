@@ -139,14 +139,20 @@ class Catalogue:
             UsageError: the retriever gives no sketch, or the index is of other tools.
             ModelError: the encoder failed in the middle of work.
         """
-        graph = await self.current_graph()
         if self._given is None and len(self.tools) <= limit:
-            if self._whole is None or self._whole[0] is not graph:
-                whole = all_of(self.tools)
-                self._whole = (graph, await asyncio.to_thread(whole.with_graph, graph))
-            return self._whole[1]
+            if self._whole is not None and self._is_current() and self._whole[0] is self.graph:
+                return self._whole[1]
+            return await asyncio.to_thread(self._of_all)
+        graph = await self.current_graph()
         found = await self.find(task, limit, ask, report)
         return await asyncio.to_thread(found.with_graph, graph)
+
+    def _of_all(self) -> Sketch:
+        """Return the sketch that offers all tools; it is kept for the next task."""
+        graph = self.graph
+        made = all_of(self.tools).with_graph(graph)
+        self._whole = (graph, made)
+        return made
 
     async def find(self, task: str, limit: int, ask: Ask, report: Report | None = None) -> Sketch:
         """Find as :meth:`sketch` does, with nothing of the graph: the likeliest tools, and why."""
