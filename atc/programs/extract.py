@@ -90,7 +90,7 @@ def _choose(programs: list[Program], tools: Collection[str]) -> Program:
     if not good:
         return max(programs, key=lambda program: len(program.source))
     for program, tree in reversed(good):
-        if program.sets_answer and (_calls_a_tool(tree, tools) or len(good) == 1):
+        if program.sets_answer and (len(good) == 1 or _calls_a_tool(tree, tools)):
             return program
     if any(program.sets_answer for program, _ in good):
         return _joined([program for program, _ in good])

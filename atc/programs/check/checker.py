@@ -33,7 +33,7 @@ from atc.programs.dialects.awaits import awaits_outside, unclear_tools
 from atc.programs.dialects.tool_names import MAX_CANDIDATES, is_form
 from atc.programs.program import Program
 from atc.programs.responses import MISSING, places
-from atc.programs.syntax import may_catch_a_tools_error, misplaced, reads_one_of, says_impossible, sets_answer, span_of
+from atc.programs.syntax import may_catch_a_tools_error, misplaced, reads_one_of, says_impossible, span_of
 from atc.result import Call
 from atc.schemas.protocol import Protocol, parameters_of
 from atc.schemas.types import EVIDENCE, OBSERVED
@@ -274,7 +274,7 @@ class Checker:
         flow, seen, names = program.flow(self._protocols), Seen(calls), Names(tree, self._protocols, inputs)
         found = policy_findings(tree, packages=self._packages)
         found += call_findings(flow, self._protocols, self._rules)
-        found += self._accesses(flow, seen) + self._whole(tree, flow, inputs)
+        found += self._accesses(flow, seen) + self._whole(program, flow, inputs)
         if "enum-comparison" in self._rules:
             found += comparison_findings(program.nodes, flow, self._protocols, seen)
         found += (unclear := unclear_tools(program, self._protocols, inputs))
@@ -352,11 +352,11 @@ class Checker:
 
     # -- the whole -----------------------------------------------------------------------------------------------------
 
-    def _whole(self, tree: ast.Module, flow: Flow, inputs: Collection[str]) -> list[Finding]:
+    def _whole(self, program: Program, flow: Flow, inputs: Collection[str]) -> list[Finding]:
         found = []
-        if not sets_answer(tree) and not says_impossible(tree.body):
+        if not program.sets_answer and not says_impossible(program.module.body):
             found.append(Finding(kind="no_answer"))
-        if not flow.calls and not reads_one_of(tree, {*self._protocols, *inputs}):
+        if not flow.calls and not reads_one_of(program.module, {*self._protocols, *inputs}):
             found.append(Finding(kind="no_call", severity="warning"))
         return found
 

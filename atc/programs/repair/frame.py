@@ -103,10 +103,12 @@ def take_last_variable(program: Program, context: RepairContext) -> Iterator[Rew
 def _answer_is_an_uncalled_function(tree: ast.Module) -> bool:
     """Return whether there is ``def answer(): …`` and nothing else of that name."""
     defined = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "answer"]
+    if len(defined) != 1:
+        return False
     outside = {
         n.id for statement in tree.body if statement not in defined for n in walk(statement) if isinstance(n, ast.Name)
     }
-    return len(defined) == 1 and "answer" not in outside and _needs_nothing(defined[0])
+    return "answer" not in outside and _needs_nothing(defined[0])
 
 
 def _alone_in(tree: ast.Module) -> set[ast.stmt]:
