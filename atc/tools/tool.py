@@ -5,7 +5,17 @@ from __future__ import annotations
 import abc
 import hashlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -426,6 +436,12 @@ class Toolset(Mapping[str, Tool]):
 
     def __len__(self) -> int:
         return len(self._tools)
+
+    def items(self) -> ItemsView[str, Tool]:
+        return self._tools.items()  # a mapping by itself looks each of thousands up again
+
+    def values(self) -> ValuesView[Tool]:
+        return self._tools.values()
 
     def __repr__(self) -> str:
         shown = ", ".join(list(self._tools)[:6])
