@@ -676,6 +676,8 @@ class Agent:
             asked = settings_of(self.settings, run.broker.approval.approve, ask_user)
             about = started(run.run_id, run.model, (strategy.name, opened_by), len(self.tools), asked)
             run.emit("run_started", about | request.for_trace())
+            if run.stored is not None:  # old runs go while the model writes
+                stack.push_async_callback(asyncio.wait, [asyncio.create_task(self._prune())])
             try:
                 if resumed is not None:
                     await asyncio.to_thread(run.with_author().restore, resumed)
@@ -691,7 +693,7 @@ class Agent:
             if request.turn is not None:
                 request.turn.result, request.turn.answer_origins = result, run.origins.answer(result.json_value)
             end(run, result)
-            self._learn(run, request, result)
+        self._learn(run, request, result)
         if result.status == "waiting" and run.stored is not None and self.settings.approval_url is not None:
             from atc.run import approval_url  # once the journal is free, for the answer may decide
 
@@ -719,8 +721,6 @@ class Agent:
         stored = resumed or (self.store.run(run_id) if self.settings.keep_runs else None)
         if resumed is not None and self._approval.policy is None:
             await asyncio.to_thread(check_rules, resumed)
-        if stored is not None:
-            await asyncio.to_thread(self.store.check)  # one that is down refuses before anything runs
         telemetry = self._telemetry
         redactor = Redactor([*self.settings.secrets, *(telemetry.secrets if telemetry is not None else ())])
         observed = stack.enter_context(telemetry.run(self.tools, redactor)) if telemetry is not None else None
@@ -728,12 +728,9 @@ class Agent:
         model.check_images([Message("user", request.task, images=request.images)])
         planner = None if isinstance(model, NoModel) else self._resources.planner()
         budget = limits_of(self.settings, model, planner)
-        model.prepare()
-        if stored is not None:
-            await asyncio.to_thread(stored.make)
-            stack.push_async_callback(self._prune)  # last, at the run's end
-        journal = await journal_of(request, stored, resumed=resumed is not None)
+        journal = await journal_of(request, self.store, stored, resumed=resumed is not None)
         stack.callback(journal.close)
+        model.prepare()
         if resumed is not None:
             refuse_undone(journal, run_id)
             journal.go_on_waiting(time.time(), self.settings.reuse_reads_s)

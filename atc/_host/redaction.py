@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -39,13 +40,7 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = (), environment: Mapping[str, str] | None = None) -> None:
         variables = os.environ if environment is None else environment
-        given = [*secrets, *(value for name, value in variables.items() if _SECRET_NAME.search(name))]
-        parts = [part for value in (*given, *variables.values()) for part in _inside(value)]
-        parts += [
-            part for name, value in variables.items() if _WEBHOOK_NAME.search(name) for part in _of_webhook(value)
-        ]
-        known = {s.strip() for s in (*given, *parts) if len(s.strip()) >= _MIN_LENGTH}
-        self._secrets = SecretForms(known)
+        self._secrets = _forms_of(tuple(secrets), tuple(variables.items()))
 
     def text(self, text: str) -> str:
         """Return a text with every secret masked."""
@@ -83,6 +78,15 @@ class Redactor:
         if isinstance(value, dict):
             return {self.text(key): self._masked(item) for key, item in value.items()}
         return value
+
+
+@lru_cache(maxsize=4)
+def _forms_of(secrets: tuple[str, ...], variables: tuple[tuple[str, str], ...]) -> SecretForms:
+    """Return the forms of all that is secret among these: from run to run an environment seldom changes."""
+    given = [*secrets, *(value for name, value in variables if _SECRET_NAME.search(name))]
+    parts = [part for value in (*given, *(value for _, value in variables)) for part in _inside(value)]
+    parts += [part for name, value in variables if _WEBHOOK_NAME.search(name) for part in _of_webhook(value)]
+    return SecretForms({s.strip() for s in (*given, *parts) if len(s.strip()) >= _MIN_LENGTH})
 
 
 def _inside(value: str) -> Iterator[str]:

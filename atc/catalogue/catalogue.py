@@ -12,11 +12,12 @@ import asyncio
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from typing import Protocol as Interface
@@ -45,6 +46,8 @@ STORE = "learnt-"
 """The beginning of the name of the file of what runs have taught; the version of its form follows."""
 PATIENCE_S = 0.05
 """Seconds that a sketch waits for what the run before it has taught; without it the sketch is of what was known."""
+GIVES_WAY_S = 0.001
+"""Seconds that the thread which learns waits at first: else whoever has the result waits for the interpreter."""
 MAX_WAITING = 100
 """Runs that wait to be learnt; more are not, and a line says so."""
 _log = logging.getLogger(__name__)
@@ -136,14 +139,20 @@ class Catalogue:
             UsageError: the retriever gives no sketch, or the index is of other tools.
             ModelError: the encoder failed in the middle of work.
         """
-        graph = await self.current_graph()
         if self._given is None and len(self.tools) <= limit:
-            if self._whole is None or self._whole[0] is not graph:
-                whole = all_of(self.tools)
-                self._whole = (graph, await asyncio.to_thread(whole.with_graph, graph))
-            return self._whole[1]
+            if self._whole is not None and self._is_current() and self._whole[0] is self.graph:
+                return self._whole[1]
+            return await asyncio.to_thread(self._of_all)
+        graph = await self.current_graph()
         found = await self.find(task, limit, ask, report)
         return await asyncio.to_thread(found.with_graph, graph)
+
+    def _of_all(self) -> Sketch:
+        """Return the sketch that offers all tools; it is kept for the next task."""
+        graph = self.graph
+        made = all_of(self.tools).with_graph(graph)
+        self._whole = (graph, made)
+        return made
 
     async def find(self, task: str, limit: int, ask: Ask, report: Report | None = None) -> Sketch:
         """Find as :meth:`sketch` does, with nothing of the graph: the likeliest tools, and why."""
@@ -220,11 +229,16 @@ class Catalogue:
         """Learn as :meth:`learn` does, in another thread, so that nobody waits for a disk. Never raises."""
         if not self._learns:
             return
+
+        def learn() -> None:
+            time.sleep(GIVES_WAY_S)
+            self.learn(result, request, warned=warned)
+
         with suppress(RuntimeError):  # the interpreter is ending
-            if self._soon(partial(self.learn, warned=warned), result, request) is None:
+            if self._soon(learn) is None:
                 self._note(f"some runs are not learnt: {MAX_WAITING} wait already, for {self._folder} is slow")
 
-    def _soon(self, work: Callable[..., None], *given: Any) -> Future[None] | None:
+    def _soon(self, work: Callable[[], None]) -> Future[None] | None:
         """Give work to the one thread that learns; ``None`` where too much waits for it.
 
         Raises:
@@ -235,7 +249,7 @@ class Catalogue:
             if len(self._waiting) >= MAX_WAITING:
                 return None
             self._worker = self._worker or ThreadPoolExecutor(1, "atc-catalogue")
-            self._waiting.append(self._worker.submit(work, *given))
+            self._waiting.append(self._worker.submit(work))
             return self._waiting[-1]
 
     def _keep(self, lessons: Lessons, known: Mapping[str, Protocol]) -> None:

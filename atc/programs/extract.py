@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from atc._host.syntax import walk
 from atc.programs.dialects.tool_names import is_form
 from atc.programs.program import MAX_SOURCE, Program
 from atc.programs.syntax import calls_one_of
@@ -89,7 +90,7 @@ def _choose(programs: list[Program], tools: Collection[str]) -> Program:
     if not good:
         return max(programs, key=lambda program: len(program.source))
     for program, tree in reversed(good):
-        if program.sets_answer and (_calls_a_tool(tree, tools) or len(good) == 1):
+        if program.sets_answer and (len(good) == 1 or _calls_a_tool(tree, tools)):
             return program
     if any(program.sets_answer for program, _ in good):
         return _joined([program for program, _ in good])
@@ -99,7 +100,7 @@ def _choose(programs: list[Program], tools: Collection[str]) -> Program:
 
 def _calls_a_tool(tree: ast.Module, tools: Collection[str]) -> bool:
     """Return whether a block calls a tool, in whatever dialect."""
-    return calls_one_of(tree, tools) or any(isinstance(n, ast.Name) and is_form(n.id) for n in ast.walk(tree))
+    return calls_one_of(tree, tools) or any(isinstance(n, ast.Name) and is_form(n.id) for n in walk(tree))
 
 
 def _joined(programs: list[Program]) -> Program:
@@ -138,7 +139,7 @@ def _without_prose(text: str) -> Program | None:
             if tried > MAX_TRIED:
                 return None
             tree = program.tree
-            if tree is not None and any(isinstance(n, ast.Assign | ast.AugAssign | ast.Call) for n in ast.walk(tree)):
+            if tree is not None and any(isinstance(n, ast.Assign | ast.AugAssign | ast.Call) for n in walk(tree)):
                 return program
     return None
 

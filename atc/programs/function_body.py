@@ -11,6 +11,8 @@ import ast
 import copy
 from collections.abc import Collection, Iterable, Iterator
 
+from atc._host.syntax import child_nodes, walk
+
 _COMPOUND = (
     *(ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.Match),
     *((ast.TryStar,) if hasattr(ast, "TryStar") else ()),
@@ -22,7 +24,7 @@ def in_function(body: Iterable[ast.stmt]) -> list[ast.stmt]:
     """Return statements that mean in a function what these mean in a module; the given ones stay as they are."""
     made = []
     for statement in body:
-        nodes = [*ast.walk(statement)]
+        nodes = walk(statement)
         changed = statement
         if any(isinstance(node, ast.ClassDef) for node in nodes):
             changed = _Classes().visit(copy.deepcopy(changed))
@@ -87,7 +89,7 @@ def _of_scope(statement: ast.AST) -> Iterator[ast.AST]:
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 todo.append(node.generators[0].iter)
             case _:
-                todo += ast.iter_child_nodes(node)
+                todo += child_nodes(node)
 
 
 def _bound_by(statement: ast.stmt) -> Iterator[str]:

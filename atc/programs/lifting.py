@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeGuard
 
+from atc._host.syntax import child_nodes, walk
 from atc._records.keeping import Used
 from atc._records.records import Origin
 from atc.programs.edits import Edit, Rewrite, apply, end_of, start_of
@@ -169,7 +170,7 @@ def bound_elsewhere(program: Program, *, arguments: bool = True) -> set[str]:
                 found.update(names)
             case ast.ClassDef(name=name):
                 found.add(name)
-                found.update(each.id for each in ast.walk(node) if _is_bound(each))
+                found.update(each.id for each in walk(node) if _is_bound(each))
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 found.add(name)
             case ast.alias(name=name, asname=asname):
@@ -202,7 +203,7 @@ class _Walk:
         self._bound: defaultdict[str, int] = defaultdict(int)
 
     def module(self, tree: ast.Module) -> None:
-        for node in ast.walk(tree):
+        for node in walk(tree):
             if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
                 self._bound[node.id] += 1
         for statement in tree.body:
@@ -259,11 +260,11 @@ class _Walk:
             case ast.For(target=target, iter=iterated) | ast.comprehension(target=target, iter=iterated):
                 name = target.id if isinstance(target, ast.Name) else ""
                 self._in(iterated, "named" if name else "other", plural(name) if len(name) > 1 else "", tuples=True)
-                self._all(part for part in ast.iter_child_nodes(node) if part is not iterated)
+                self._all(part for part in child_nodes(node) if part is not iterated)
             case ast.expr():
                 self._in(node, "other", "")
             case _:
-                self._all(ast.iter_child_nodes(node))
+                self._all(child_nodes(node))
 
     def _all(self, nodes: Iterable[ast.AST]) -> None:
         for node in nodes:
@@ -275,7 +276,7 @@ class _Walk:
         if value is not _NO_VALUE:
             self._add(Written(value, node, role, hint))
         elif isinstance(node, ast.List | ast.Tuple | ast.Set | ast.IfExp | ast.BoolOp | ast.Starred | ast.NamedExpr):
-            for part in ast.iter_child_nodes(node):
+            for part in child_nodes(node):
                 if isinstance(part, ast.expr):
                     self._in(part, role, hint)
         elif isinstance(
@@ -284,7 +285,7 @@ class _Walk:
         ):
             self._walk(node)
         else:
-            self._all(ast.iter_child_nodes(node))
+            self._all(child_nodes(node))
 
     def _unpacked(self, target: ast.expr, value: ast.expr) -> list[tuple[str, ast.expr]]:
         """Return what each name gets of ``a, b = 1, 2``."""

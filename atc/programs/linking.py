@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from atc._host.syntax import walk
 from atc.errors import UsageError
 from atc.programs.function_body import in_function
 from atc.programs.program import MAX_SOURCE, Program, parse
@@ -221,7 +222,7 @@ class _Linker:
         own = again.body[len(made.body) - len(body) - 1 :]  # type: ignore[attr-defined]
         numbers: dict[int, int] = {}
         for statement, original in zip(own, body, strict=False):  # the last one returns the answer, and is ours
-            for new, old in zip(ast.walk(statement), ast.walk(original), strict=True):
+            for new, old in zip(walk(statement), walk(original), strict=True):
                 if isinstance(new, ast.stmt | ast.expr):
                     numbers.setdefault(new.lineno, old.lineno)  # type: ignore[attr-defined]
         return text, numbers

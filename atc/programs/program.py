@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping
 
 from atc._host.lazy import lazy
-from atc._host.syntax import syntax_tree
+from atc._host.syntax import child_nodes, syntax_tree, walk
 from atc.programs.analysis.flow import Flow
 from atc.programs.syntax import sets_answer
 from atc.schemas.protocol import Protocol
@@ -81,7 +81,7 @@ class Program:
         Raises:
             NotParsed: the source is no program.
         """
-        return tuple(ast.walk(self.module))
+        return tuple(walk(self.module))
 
     @lazy
     def sets_answer(self) -> bool:
@@ -151,7 +151,7 @@ def _too_deep(tree: ast.Module) -> int | None:
     """Return the line from which the tree is too deep to be walked by functions that call themselves."""
     level: list[ast.AST] = [tree]
     for _ in range(MAX_DEPTH):
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        level = [child for node in level for child in child_nodes(node)]
         if not level:
             return None
     return min(getattr(node, "lineno", 0) for node in level)

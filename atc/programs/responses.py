@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from atc._host.syntax import child_nodes
 from atc._records.records import Answered, Drift, FaultCase, Invocation, Observed, trimmed
 from atc.calls.entry import CallEntry
 from atc.calls.json_values import canonical, holds_nothing, is_empty
@@ -296,7 +297,7 @@ class Uses:
 
     def __init__(self, program: Program, flow: Flow) -> None:
         self._flow = flow
-        self._parents = {id(child): node for node in program.nodes for child in ast.iter_child_nodes(node)}
+        self._parents = {id(child): node for node in program.nodes for child in child_nodes(node)}
         self._nodes = [node for node in program.nodes if isinstance(node, ast.expr)]
 
     def takes_for_whole(self, part: Part) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
 
+from atc._host.syntax import walk
 from atc.programs.program import Program
 
 MAX_COMPARED, MAX_ENDS = 200, 3
@@ -81,7 +82,7 @@ class Code:
         """
         at = [n for n, each in enumerate(self.body) if each.lineno <= line <= (each.end_lineno or each.lineno)]
         made = [self.body[n] for n in at if _calls(self.body[n], tool, line)]
-        if any(isinstance(node, _DEFERRED) for each in made for node in ast.walk(each)):
+        if any(isinstance(node, _DEFERRED) for each in made for node in walk(each)):
             return len(self.body)
         return at[-1] + 1 if made else 0
 
@@ -93,7 +94,7 @@ class Code:
             named = set(_names(each))
             if isinstance(each, ast.Assign):
                 given = {target.id for target in each.targets if isinstance(target, ast.Name)}
-                own |= given - free - {node.id for node in ast.walk(each.value) if isinstance(node, ast.Name)}
+                own |= given - free - {node.id for node in walk(each.value) if isinstance(node, ast.Name)}
             free |= named - own
         return frozenset(free)
 
@@ -187,7 +188,7 @@ def _only_reads(statement: ast.stmt, tools: Collection[str]) -> bool:
 def _is_pure(value: ast.expr, tools: Collection[str]) -> bool:
     """Whether an expression changes nothing that was there: it reads, and computes with JSON values."""
     functions = set[int]()
-    for node in ast.walk(value):
+    for node in walk(value):
         match node:
             case ast.Call(func=ast.Name(id=name) as function) if name in PURE_FUNCTIONS or name in tools:
                 functions.add(id(function))
@@ -204,13 +205,13 @@ def _calls(statement: ast.stmt, tool: str, line: int) -> bool:
         and isinstance(node.func, ast.Name)
         and node.func.id == tool
         and node.lineno <= line <= (node.end_lineno or node.lineno)
-        for node in ast.walk(statement)
+        for node in walk(statement)
     )
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
     """Yield the names to which a statement gives a value, or may."""
-    for node in ast.walk(statement):
+    for node in walk(statement):
         if isinstance(node, ast.Name):
             if not isinstance(node.ctx, ast.Load):
                 yield node.id
@@ -219,7 +220,7 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
 
 
 def _names(statement: ast.stmt) -> Iterator[str]:
-    for node in ast.walk(statement):
+    for node in walk(statement):
         if isinstance(node, ast.Name):
             yield node.id
         else:

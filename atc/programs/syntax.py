@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator
 
+from atc._host.syntax import child_nodes, walk
 from atc.tools.paging import ALL_PAGES
 
 Span = tuple[int, int, int, int]
@@ -36,13 +37,13 @@ def idle_values(nodes: Iterable[ast.AST]) -> dict[ast.expr, ast.Expr | ast.Assig
 
 def names_in(node: ast.AST) -> set[str]:
     """Return all names that are written in a node, and the last names of dotted ones."""
-    found = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-    return found | {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+    found = {part.id for part in walk(node) if isinstance(part, ast.Name)}
+    return found | {part.attr for part in walk(node) if isinstance(part, ast.Attribute)}
 
 
 def sets_answer(tree: ast.Module) -> bool:
     """Return whether some statement gives the module's ``answer`` a value; a function of that name is none."""
-    if any(isinstance(node, ast.Global) and "answer" in node.names for node in ast.walk(tree)):
+    if any(isinstance(node, ast.Global) and "answer" in node.names for node in walk(tree)):
         return True
     return any("answer" in binds(node) for node in _within(tree.body) if not isinstance(node, _SCOPES))
 
@@ -84,13 +85,13 @@ def misplaced(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def calls_one_of(tree: ast.AST, names: Collection[str]) -> bool:
     """Return whether one of the names is called by itself somewhere, or by ``all_pages``."""
-    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    calls = (node.func for node in walk(tree) if isinstance(node, ast.Call))
     return any(isinstance(called, ast.Name) and (called.id in names or called.id == ALL_PAGES) for called in calls)
 
 
 def reads_one_of(tree: ast.AST, names: Collection[str]) -> bool:
     """Return whether one of the names stands somewhere in a program."""
-    return any(isinstance(node, ast.Name) and node.id in names for node in ast.walk(tree))
+    return any(isinstance(node, ast.Name) and node.id in names for node in walk(tree))
 
 
 def hedges_lookups(node: ast.Try | ast.TryStar, tools: Collection[str]) -> bool:
@@ -147,7 +148,7 @@ def _within(body: list[ast.stmt]) -> Iterator[ast.AST]:
         node = todo.pop()
         yield node
         if not isinstance(node, _SCOPES):
-            todo += ast.iter_child_nodes(node)
+            todo += child_nodes(node)
 
 
 def binds(node: ast.AST) -> list[str]:
@@ -175,7 +176,7 @@ def enclosing(tree: ast.Module, line: int, span: Span | None) -> tuple[ast.stmt 
         if isinstance(node, ast.stmt):
             found = node
         around = [] if isinstance(node, _SCOPES) else [*around, node]
-        body = list(ast.iter_child_nodes(node))
+        body = child_nodes(node)
     return found, [node for node in around if node is not found]
 
 
@@ -184,7 +185,7 @@ def _covers(node: ast.AST, line: int, span: Span | None) -> bool:
         return True
     if not isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
         return False
-    body = [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt)]
+    body = [n for n in child_nodes(node) if isinstance(n, ast.stmt)]
     if isinstance(node, ast.match_case):
         return any(_covers(part, line, span) for part in body)
     first, last = node.lineno, node.end_lineno or node.lineno

@@ -14,6 +14,7 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc._host.syntax import walk
 from atc._records.keeping import Constant, ConstantFrom, JsonSchema, Lifted, LiftedFrom, Used
 from atc._records.recording import RecordedCall
 from atc.programs.lifting import (
@@ -438,7 +439,7 @@ def _returned_beside(
 ) -> Iterable[Constant]:
     """Yield what calls had returned and the program has in a place that no parameter can take: as a key, in a text that
     is put together, in a pattern, as bytes. The user is to see it all the same."""
-    looked_at = {node for place in written for node in ast.walk(place.node)} if known.returned else set()
+    looked_at = {node for place in written for node in walk(place.node)} if known.returned else set()
     found: dict[str, list[int]] = {}
     for node in program.nodes if known.returned else ():
         if not isinstance(node, ast.Constant) or node in looked_at:

@@ -220,5 +220,5 @@ def _named(program: Program, run: Run, more: Collection[str]) -> list[str]:
     """Return the tools that a program names, and ``more``, in the order of the agent's tools."""
     if program.tree is None:
         return []
-    names = {node.id for node in ast.walk(program.tree) if isinstance(node, ast.Name)}.union(more)
+    names = {node.id for node in program.nodes if isinstance(node, ast.Name)}.union(more)
     return [name for name in run.all_tools if name in names]

@@ -151,7 +151,6 @@ class ProgramLoop:
         run, settings = self.run, self.run.settings
         if not (self.options.check and settings.check):
             return []
-        known = await asyncio.to_thread(self._known) if self.options.author == "model" else None
         packages = (
             bool(settings.sandbox_preload) or settings.sandbox not in SANDBOXES.own
         )  # only the driver knows which
@@ -159,6 +158,7 @@ class ProgramLoop:
         graph, calls = self._graph(), [*run.broker.calls]
 
         def checked() -> list[Finding]:  # a program, its tools and their answers may be large
+            known = self._known() if self.options.author == "model" else None
             checker = Checker([*protocols.values()], rules=settings.active_rules, graph=graph, packages=packages)
             return checker.check(draft.program, known, run.inputs, calls)
 

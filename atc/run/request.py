@@ -19,7 +19,7 @@ from atc.models.images import Image, Images, read_again, read_images
 from atc.parts import STRATEGIES
 from atc.run.preamble import NO_PREAMBLE, Preamble
 from atc.settings import MAX_INSTRUCTIONS, Settings
-from atc.traces.stores.base import StoredRun
+from atc.traces.stores.base import RunStore, StoredRun
 
 if TYPE_CHECKING:
     from atc.calls.applying import Applying
@@ -256,20 +256,24 @@ def without_code(stored: StoredRun, started: dict[str, Any], *, strategy_given: 
     return started
 
 
-async def journal_of(request: Request, stored: StoredRun | None, *, resumed: bool) -> Journal:
-    """Open the journal of a run: its conversation's, or its own.
+async def journal_of(request: Request, store: RunStore, stored: StoredRun | None, *, resumed: bool) -> Journal:
+    """Make the place of a run and open its journal: its conversation's, or its own.
 
     Args:
         request: of the run.
+        store: where runs are kept; one that is down refuses here, before anything runs.
         stored: the run, if it is kept.
         resumed: it goes on: the journal holds every write that its trace tells of.
 
     Raises:
+        EnvironmentProblem: the run cannot be kept.
         JournalError: it is damaged or lacks a call, or another process works on the run.
     """
     if request.turn is not None and not resumed:
+        if stored is not None:
+            await asyncio.to_thread(_make, store, stored)
         return request.turn.open_journal(stored)
-    journal = Journal() if stored is None else await _in_a_thread(stored, resumed=resumed)
+    journal = Journal() if stored is None else await _in_a_thread(store, stored, resumed=resumed)
     return journal if request.turn is None else request.turn.take(journal)
 
 
@@ -283,11 +287,17 @@ def refuse_undone(journal: Journal, run_id: str) -> None:
         raise UsageError(f"run {run_id} was undone by run {found.run}: begin a new run")
 
 
-async def _in_a_thread(stored: StoredRun, *, resumed: bool) -> Journal:
+def _make(store: RunStore, stored: StoredRun) -> None:
+    store.check()
+    stored.make()
+
+
+async def _in_a_thread(store: RunStore, stored: StoredRun, *, resumed: bool) -> Journal:
     """Open a kept run's journal in a thread: it may be long, as the trace that it is held against may be, and a
     database may be slow."""
 
     def opened() -> Journal:
+        _make(store, stored)
         journal = stored.open_journal()
         try:
             if resumed:

@@ -54,7 +54,7 @@ from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names
 from atc.schemas.protocol import Protocol
 from atc.settings import Settings
-from atc.tools.tool import Toolset, signatures
+from atc.tools.tool import Tool, Toolset, signatures
 from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
@@ -416,7 +416,7 @@ class Run:
         self, own: Program, warnings: Mapping[str, tuple[str, ...]] | None, warned: Sequence[Finding]
     ) -> Outcome:
         attempt, broker = len(self.revisions), self.broker
-        linked = await asyncio.to_thread(self.kept.link, own)
+        linked, tools, named = await asyncio.to_thread(self._joined, own)
         whole = own if linked is None else linked.program
         text = whole.source
         broker.begin_program(self.kept.warnings(warnings or {}))
@@ -431,10 +431,7 @@ class Run:
             started["untrusted"] = untrusted
         if linked is not None and (texts := self.kept.first_called(linked)):
             started["kept"] = texts
-        tools = {name: tool for name, tool in self.tools.items() if tool.kept is None}
-        if linked is not None:
-            tools |= {name: broker.tools[name] for name in linked.inner if name in broker.tools}
-        if named := await asyncio.to_thread(recorded_tools, whole, tools, broker.source_of):
+        if named:
             started["tools"] = named
         if linked is not None:
             started["linked"] = {"source": text, "hoisted": linked.hoisted}
@@ -471,6 +468,19 @@ class Run:
         if held_back(self.last_calls) is not None:
             raise WritesPlanned(own.source, outcome)
         return outcome
+
+    def _joined(self, own: Program) -> tuple[Linked | None, dict[str, Tool], dict[str, dict[str, Any]]]:
+        """Join a program with the kept programs that it calls; return that, the tools that it can call, and those that
+        it names as the trace has them. In a thread: it may be long.
+
+        Raises:
+            NotLinked: they cannot be joined.
+        """
+        linked, broker = self.kept.link(own), self.broker
+        tools = {name: tool for name, tool in self.tools.items() if tool.kept is None}
+        if linked is not None:
+            tools |= {name: broker.tools[name] for name in linked.inner if name in broker.tools}
+        return linked, tools, recorded_tools(own if linked is None else linked.program, tools, broker.source_of)
 
     def begins(self, source: str) -> list[str]:
         """Note that a program begins, or, with an empty text, that calls without one do; return the untrusted tools."""

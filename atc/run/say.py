@@ -17,6 +17,7 @@ from itertools import chain
 from typing import Any
 
 from atc._host.invisible import JOINERS, legible
+from atc._host.syntax import walk
 from atc._records.packing import as_text
 from atc._records.records import FaultCase
 from atc.facts import Fault
@@ -93,7 +94,7 @@ def _compared(program: Program) -> Iterator[str]:
     for node in program.nodes:
         if isinstance(node, ast.Compare):
             for side in (node.left, *node.comparators):
-                yield from (str(part.value) for part in ast.walk(side) if isinstance(part, ast.Constant))
+                yield from (str(part.value) for part in walk(side) if isinstance(part, ast.Constant))
 
 
 def _documents(run: Run, calls: Iterable[Call]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from atc import wording
@@ -175,7 +176,19 @@ class Writer:
 
     async def prepare(self) -> None:
         """Find out how the tools fit in the first prompt: see :attr:`cut` and :attr:`unlisted`."""
-        await self.messages((), ())
+        if self.shown is None:
+            await self._tools_within(self._fixed, [Message("user", "")])
+
+    @cached_property
+    def _fixed(self) -> list[Message]:
+        """Return the messages that stand before the task in every prompt of the run."""
+        system = "system_brief" if self._example else "system"
+        text = prompt(system, say=self._settings.sentence, typed=bool(self._answer_type))
+        fixed = [Message("system", text, fixed=True)]
+        if self._example:
+            fixed.append(Message("user", prompt(EXAMPLES[self._options.tools]), fixed=True))
+            fixed.append(Message("assistant", prompt("example_program"), fixed=True))
+        return fixed
 
     @property
     def cut(self) -> bool:
@@ -282,13 +295,7 @@ class Writer:
 
     async def messages(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:
         """Return the prompt for the next program, given those that failed and the calls that were made."""
-        system = "system_brief" if self._example else "system"
-        base = [
-            Message("system", prompt(system, say=self._settings.sentence, typed=bool(self._answer_type)), fixed=True)
-        ]
-        if self._example:
-            base.append(Message("user", prompt(EXAMPLES[self._options.tools]), fixed=True))
-            base.append(Message("assistant", prompt("example_program"), fixed=True))
+        base = self._fixed
         edits, about, show = [], "", self._settings.show_values
         if self._revision == "edit" and history:
             as_json = self._options.tools == "json"

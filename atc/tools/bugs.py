@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-from atc._host.syntax import syntax_tree
+from atc._host.syntax import syntax_tree, walk
 
 _OF_CODE = (NameError, ImportError, AttributeError, TypeError)
 _UNSURE = (ConnectionError, TimeoutError, InterruptedError, BlockingIOError, MemoryError, UnboundLocalError)
@@ -102,11 +102,11 @@ def _takes_arguments(frame: FrameType, at: int) -> bool:
         tree = syntax_tree("".join(lines))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
-    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    functions = (n for n in walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
     body = next((n for n in functions if _begins(n) == code.co_firstlineno and n.name == code.co_name), None)
     if body is None or not positions:
         return True
-    failed = [node for node in ast.walk(body) if _span(node) == positions[0]]
+    failed = [node for node in walk(body) if _span(node) == positions[0]]
     if not failed:
         return True
     given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARKEYWORDS)]
@@ -122,7 +122,7 @@ def _span(node: ast.AST) -> tuple[int | None, ...]:
 
 
 def _names(node: ast.AST | None) -> set[str]:
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} if node is not None else set()
+    return {n.id for n in walk(node) if isinstance(n, ast.Name)} if node is not None else set()
 
 
 def _tainted(body: ast.AST, names: set[str]) -> set[str]:
@@ -136,7 +136,7 @@ def _tainted(body: ast.AST, names: set[str]) -> set[str]:
 
 def _flows(body: ast.AST) -> Iterator[tuple[ast.AST | None, ast.AST]]:
     """A value and the expression that it replaces."""
-    for node in ast.walk(body):
+    for node in walk(body):
         match node:
             case ast.Assign():
                 for target in node.targets:

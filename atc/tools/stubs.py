@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from atc._host.invisible import legible, written
-from atc._host.syntax import syntax_tree
+from atc._host.lazy import kept_by_identity
+from atc._host.syntax import syntax_tree, walk
 from atc._records.packing import as_text
 from atc.errors import ToolImportError
 from atc.result import Effect
@@ -54,7 +55,7 @@ def _program_lines(program: str, tool: str) -> list[str]:
         text = ast.unparse(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    called = {node.func.id for node in walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     lines = text.split("\n")
     printable = all(line.isprintable() for line in lines) and '"""' not in text and legible(text) == text
     if tool not in called or not printable or len(text) > MAX_PROGRAM or len(lines) > MAX_LINES:
@@ -159,7 +160,8 @@ def whole_stub(
     demonstrate: bool = False,
     plain: bool = False,
 ) -> Stub | None:
-    """All that is known of a tool; ``None`` where that takes more than about ``room`` characters.
+    """All that is known of a tool; ``None`` where that takes more than about ``room`` characters. It is kept: one run
+    shows what the run before it showed.
 
     Args:
         protocol: the tool.
@@ -169,8 +171,26 @@ def whole_stub(
         demonstrate: show the question and the program of its first demonstration.
         plain: the response on one line of the docstring: an example that has every key, else its type.
     """
-    if plain:
-        return _plain_stub(protocol, hints, room, pages, demonstrate)
+    kept, asked = _whole_stubs(protocol), (*hints.items(), pages, demonstrate, plain)
+    if asked not in kept:
+        made = (_plain_stub if plain else _class_stub)(protocol, hints, room, pages, demonstrate)
+        if made is None:
+            return None
+        kept[asked] = made
+    stub = kept[asked]
+    return stub if room is None or len(stub.text) <= room else None
+
+
+@kept_by_identity(1024)
+def _whole_stubs(protocol: Protocol) -> dict[tuple[object, ...], Stub]:
+    """Return where the whole stubs of a tool are kept, by what they were asked with."""
+    return {}
+
+
+def _class_stub(
+    protocol: Protocol, hints: Mapping[str, str], room: int | None, pages: bool, demonstrate: bool
+) -> Stub | None:
+    """A whole stub with the response in classes."""
     shown = any(example.response is not None for example in protocol.examples)  # then it speaks for most fields
     writer = TypeWriter(
         protocol.returns or {},

@@ -5,7 +5,17 @@ from __future__ import annotations
 import abc
 import hashlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -353,6 +363,8 @@ def _is_same(tool: Tool, other: Tool) -> bool:
 def _told_apart(tools: list[Tool]) -> list[Tool]:
     """Call the tools of several sources that have one name after their sources; all others keep their names."""
     counts = Counter(tool.protocol.plain_name for tool in tools)
+    if len(counts) == len(tools):
+        return tools
     shared = [tool for tool in tools if counts[tool.protocol.plain_name] > 1]
     if kept := next((tool for tool in shared if tool.kept is not None), None):
         raise UsageError(
@@ -429,6 +441,12 @@ class Toolset(Mapping[str, Tool]):
 
     def __len__(self) -> int:
         return len(self._tools)
+
+    def items(self) -> ItemsView[str, Tool]:
+        return self._tools.items()  # a mapping by itself looks each of thousands up again
+
+    def values(self) -> ValuesView[Tool]:
+        return self._tools.values()
 
     def __repr__(self) -> str:
         shown = ", ".join(list(self._tools)[:6])

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 def _environment(folder: Path) -> jinja2.Environment:
     import jinja2  # only here: a process that asks no model needs no templates
 
-    loader = jinja2.FileSystemLoader(folder)
-    # plain text, no HTML: escaping is the stubs' business; templates come from a package, never from data
-    return jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=False)
+    # plain text, no HTML: escaping is the stubs' business; templates come from a package, never from data, and stay
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder), undefined=jinja2.StrictUndefined, autoescape=False, auto_reload=False
+    )
 
 
 def prompt(name: str, **values: Any) -> str:

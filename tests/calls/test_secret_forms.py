@@ -188,3 +188,11 @@ def test_a_secret_of_any_size_is_found() -> None:
     forms = SecretForms([secret])
     for written in (secret, json.dumps({"secret": secret}), quote(secret, safe="")):
         assert "[x]" in forms.masked(f"say {written}", "[x]")
+
+
+def test_a_secret_that_the_environment_gets_later_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "first-of-them-1")
+    assert Redactor().text("first-of-them-1 second-of-them-2") == f"{MASK} second-of-them-2"
+    monkeypatch.setenv("SHOP_TOKEN", "second-of-them-2")
+    assert Redactor().text("first-of-them-1 second-of-them-2") == f"first-of-them-1 {MASK}"
+    assert Redactor(["first-of-them-1"]).text("first-of-them-1 second-of-them-2") == f"{MASK} {MASK}"

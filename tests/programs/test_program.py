@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import atc.programs.program as module
 from atc import Agent, tool
+from atc._host.syntax import child_nodes, walk
 from atc.models.fake import FakeModel
 from atc.programs.edits import Edit, Rewrite, apply
 from atc.programs.program import NotParsed, Program
@@ -99,6 +100,12 @@ def test_no_code_parses_programs_past_the_bounds() -> None:
     folder = Path(module.__file__).parent
     found = {path.name for path in folder.rglob("*.py") if re.search(r"ast\.parse\(|syntax_tree\(", path.read_text())}
     assert found == {"program.py"}
+
+
+def test_a_walk_is_that_of_python() -> None:
+    tree = ast.parse(Path(module.__file__).read_text())
+    assert walk(tree) == [*ast.walk(tree)]
+    assert all(child_nodes(node) == [*ast.iter_child_nodes(node)] for node in walk(tree))
 
 
 def test_a_parse_that_another_thread_disturbed_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:

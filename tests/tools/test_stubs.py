@@ -306,3 +306,17 @@ def test_a_plain_type_of_many_keys_stops_at_its_room() -> None:
     made = inline_type(small, 80)
     assert made is not None
     assert made.text == "{'key0': int, 'more'?: Any, 'undescribed': Any}"
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_stub_that_is_kept_has_its_room_and_its_hints(plain: bool) -> None:
+    look = protocol({"type": "object", "properties": {"total": {"type": "number"}}}, description="Look it up.")
+    one = whole_stub(look, {}, plain=plain)
+    assert one is not None
+    assert whole_stub(look, {}, plain=plain) is one
+    assert whole_stub(look, {}, 10, plain=plain) is None
+    assert whole_stub(look, {}, len(one.text), plain=plain) is one
+    other = whole_stub(look.model_copy(update={"description": "Another."}), {}, plain=plain)
+    assert other is not None
+    assert "Another." in other.text
+    assert whole_stub(look, {}, plain=not plain) != one

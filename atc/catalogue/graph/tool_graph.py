@@ -31,6 +31,8 @@ MAX_TAUGHT = 500
 """Learnt edges into one tool that count: a store from elsewhere may hold any number."""
 MAX_READ = 4_000
 """Protocols of which it is kept what was read."""
+MAX_PARTS = 4
+"""Graphs of some of the tools that are kept: the next run is likely to be offered the same."""
 LEAST_TRUST = 0.5
 """Reliability below which a supplier stands behind all others: it failed more often than not."""
 FARTHER = 0.9
@@ -64,6 +66,7 @@ class ToolGraph:
         self.protocols = dict(tools) if isinstance(tools, Mapping) else {each.name: each for each in tools}
         self.learnt, self._scopes, self._shared = learnt, scopes, _Shared(learnt)
         self._feeds: dict[str, tuple[Feed, ...]] = {}
+        self._parts: dict[tuple[str, ...], ToolGraph] = {}
 
     @lazy
     def structure(self) -> Structure:
@@ -286,10 +289,20 @@ class ToolGraph:
         made = ToolGraph(tools, self.learnt, scopes=self._scopes if scopes is None else scopes)
         if scopes is None and _are_the_same(made.protocols, self.protocols):
             return self
+        part = tuple(made.protocols)
+        kept = self._parts.get(part) if scopes is None else None
+        if kept is not None and _are_the_same(made.protocols, kept.protocols):
+            if kept.learnt is not self.learnt:
+                kept = self._parts[part] = kept.with_learnt(self.learnt)
+            return kept
         if len(self._shared.facts) < MAX_READ:
             made._shared = self._shared
         else:  # a catalogue is looked at in parts: what was read is not kept without end
             self._shared = made._shared
+        if scopes is None:
+            while len(self._parts) >= MAX_PARTS:
+                self._parts.pop(next(iter(self._parts)), None)  # another thread may have been first
+            self._parts[part] = made
         return made
 
     def suppliers_taught(self, consumer: str, parameter: str) -> list[str]:
@@ -306,6 +319,7 @@ class ToolGraph:
         """
         made = copy(self)
         made.learnt, made._shared, made._feeds = learnt, self._shared.with_learnt(learnt), {}
+        made._parts = dict(self._parts)
         for name in ("suppliers", "hints", "hints_inside"):
             made.__dict__.pop(name, None)
         if learnt.shapes != self.learnt.shapes:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from atc._host.syntax import child_nodes, walk
 from atc.programs.analysis import builtins as builtins_model
 from atc.programs.analysis.interpreter import MAX_STEPS, Access, Interpreter, ToolCall
 from atc.programs.analysis.values import (
@@ -103,7 +104,7 @@ def _statement(flow: Interpreter, node: ast.stmt, scope: Scope) -> None:
                 for cell in made.cells if isinstance(target, ast.Subscript) else ():
                     cell.lose_order()
         case _:
-            for child in ast.iter_child_nodes(node):
+            for child in child_nodes(node):
                 if isinstance(child, ast.expr):
                     flow.expr(child, scope)
 
@@ -125,12 +126,12 @@ def _loop(flow: Interpreter, node: ast.For | ast.AsyncFor | ast.While, scope: Sc
     block(flow, node.orelse, scope)
 
 
-def _branches(flow: Interpreter, scope: Scope, walks: Sequence[Callable[[], object]]) -> None:
+def _branches(flow: Interpreter, scope: Scope, branches: Sequence[Callable[[], object]]) -> None:
     before, wrote, some_wrote = _names_of(scope), flow.wrote, flow.wrote
     ends = []
-    for walk in walks:
+    for branch in branches:
         scope.names, flow.wrote = dict(before), wrote
-        walk()
+        branch()
         ends.append(scope.names)
         some_wrote = some_wrote or flow.wrote
     flow.wrote = some_wrote
@@ -175,7 +176,7 @@ def _hedged_block(flow: Interpreter, body: Sequence[ast.stmt], scope: Scope, *, 
 
 
 def _case(flow: Interpreter, case: ast.match_case, subject: Value, scope: Scope) -> None:
-    for part in ast.walk(case.pattern):
+    for part in walk(case.pattern):
         name = getattr(part, "rest", None) if isinstance(part, ast.MatchMapping) else getattr(part, "name", None)
         if isinstance(name, str):
             _bind_name(flow, name, subject.derived(), scope)
@@ -352,7 +353,7 @@ class Flow(Interpreter):
             case ast.Compare():
                 return self._compare(node, scope)
             case _:
-                children = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+                children = [child for child in child_nodes(node) if isinstance(child, ast.expr)]
                 return join_derived([self.expr(child, scope) for child in children])
 
     def _name(self, name: str, scope: Scope) -> Value:

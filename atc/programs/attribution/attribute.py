@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from atc._host.syntax import walk
 from atc._records.outcome import Outcome, ProgramError
 from atc._records.records import FaultCase, FaultKind, Place
 from atc._records.rules import DEFAULT, Rules
@@ -216,7 +217,7 @@ class Attribution:
         if call.effect is Effect.WRITE or self._tree is None or self._flow is None:
             return False
         made = {span for span, m in self._flow.calls.items() if m.tool == call.tool and m.node.lineno == call.line}
-        return bool(made) and made <= {span_of(value) for value in idle_values(ast.walk(self._tree))}
+        return bool(made) and made <= {span_of(value) for value in idle_values(walk(self._tree))}
 
     def _origins(self, call: Call) -> list[tuple[str, Origin]]:
         """Return where the arguments of a call came from, for those that another tool's response supplied."""
@@ -389,7 +390,7 @@ class Attribution:
 
     def _unpacked(self, succeeded: Sequence[Call]) -> Iterator[Fault]:
         """Find ``price, stock = get_product(…)``, which runs, and gives the names of the fields: nobody means that."""
-        for node in ast.walk(self._tree) if self._tree else ():
+        for node in walk(self._tree) if self._tree else ():
             match node:
                 case ast.Assign(targets=[ast.Tuple()], value=ast.Call(func=ast.Name(id=tool), lineno=line)):
                     at = (call for call in succeeded if call.tool == tool and call.line == line)
@@ -479,7 +480,7 @@ class Attribution:
         found = self._flow.calls.values() if self._flow else ()
         unmade = {each.node.lineno for each in found if (each.tool, each.node.lineno) not in made}
         stored, ran = 0, 0
-        for node in ast.walk(self._tree) if self._tree else ():
+        for node in walk(self._tree) if self._tree else ():
             if not isinstance(node, ast.Name) or node.id != "answer" or not isinstance(node.ctx, ast.Store):
                 continue
             stored = max(stored, node.lineno)

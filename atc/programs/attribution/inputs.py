@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from atc._host.syntax import child_nodes
 from atc._records.outcome import ProgramError
 from atc._records.records import LineInput, Misfit, Place
 from atc.facts import Fault
@@ -95,7 +96,7 @@ def _made_at(
 
 def _own_parts(node: ast.AST, flow: Flow) -> Iterator[ast.expr]:
     """Yield the names that a statement reads and the tools that it calls, without those of statements inside it."""
-    for child in ast.iter_child_nodes(node):
+    for child in child_nodes(node):
         reads = isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load)
         if isinstance(child, ast.expr) and (reads or (isinstance(child, ast.Call) and span_of(child) in flow.calls)):
             yield child

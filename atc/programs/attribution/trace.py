@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from atc._host.syntax import child_nodes, walk
 from atc._records.outcome import ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import Origin, Value
@@ -174,24 +175,22 @@ class Tracer:
             if isinstance(function.node, ast.Lambda):
                 yield function.node.body
             elif function.node is not None:
-                yield from (n.value for n in ast.walk(function.node) if isinstance(n, ast.Return) and n.value)
+                yield from (n.value for n in walk(function.node) if isinstance(n, ast.Return) and n.value)
 
     def _failing_nodes(self) -> list[ast.AST]:
         """Return what failed: the expression exactly there, else what can fail on its line."""
-        exact = [n for n in ast.walk(self._tree) if hasattr(n, "lineno") and span_of(n) == self._error.span]
+        exact = [n for n in walk(self._tree) if hasattr(n, "lineno") and span_of(n) == self._error.span]
         if exact:
             return [self._unpacked(n) for n in exact if isinstance(n, ast.expr)] or list(exact)
         line = self._error.line
-        inside = [
-            n for n in ast.walk(self._tree) if isinstance(n, ast.expr) and n.lineno <= line <= (n.end_lineno or 0)
-        ]
+        inside = [n for n in walk(self._tree) if isinstance(n, ast.expr) and n.lineno <= line <= (n.end_lineno or 0)]
         return [n for n in inside if isinstance(n, ast.Subscript | ast.Attribute | ast.Call | ast.BinOp | ast.Compare)]
 
     def _unpacked(self, node: ast.expr) -> ast.AST:
         """Return, for the targets of an unpacking, the statement that does it."""
         if not isinstance(node, ast.Tuple | ast.List) or not isinstance(node.ctx, ast.Store):
             return node
-        for whole in ast.walk(self._tree):
+        for whole in walk(self._tree):
             targets = whole.targets if isinstance(whole, ast.Assign) else [getattr(whole, "target", None)]
             if node in targets:
                 return whole
@@ -213,7 +212,7 @@ class Tracer:
     def _guard(self) -> Suspect | None:
         """Return a call that answered nothing, on which it depended that the program came here."""
         for condition in self._conditions():
-            for part in (condition, *ast.walk(condition)):
+            for part in (condition, *walk(condition)):
                 for suspect in self._suspects(self._flow.at(span_of(part))) if isinstance(part, ast.expr) else ():
                     failed = not suspect.call.succeeded
                     if failed or is_nothing(suspect.value) or (is_empty_response(suspect.call) and not suspect.path):
@@ -225,8 +224,8 @@ class Tracer:
         if not self._raised_by_itself():
             quoted = TEXTS["name"].find(self._error.message)
             name = quoted[1] if quoted else ""
-            for node in ast.walk(self._tree):
-                bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            for node in walk(self._tree):
+                bound = {n.id for n in walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
                 if isinstance(node, ast.For | ast.If | ast.While) and name in bound:
                     yield node.iter if isinstance(node, ast.For) else node.test
             return
@@ -288,7 +287,7 @@ def parts_of(node: ast.AST) -> list[Part]:
         case ast.expr():
             return [(node, None)]
         case _:
-            return [(child, None) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+            return [(child, None) for child in child_nodes(node) if isinstance(child, ast.expr)]
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from atc._host.syntax import child_nodes, walk
 from atc._records.records import FindingKind, Severity
 from atc._records.rules import DEFAULT, Rules
 from atc.facts import Finding
@@ -54,7 +55,7 @@ class Names:
     """
 
     def __init__(self, tree: ast.AST, tools: Collection[str], inputs: Collection[str] = ()) -> None:
-        nodes = list(ast.walk(tree))
+        nodes = walk(tree)
         self._tree = tree
         self._tools = frozenset(tools)
         self._bound = {*inputs, *(name for node in nodes for name in binds(node))}
@@ -118,7 +119,7 @@ def _looked_up(tree: ast.AST) -> set[ast.Name]:
     Annotations are all left behind ``from __future__ import annotations`` and from Python 3.14 on, and those of
     variables in functions always.
     """
-    imports = (node for node in ast.iter_child_nodes(tree) if isinstance(node, ast.ImportFrom))
+    imports = (node for node in child_nodes(tree) if isinstance(node, ast.ImportFrom))
     futures = {alias.name for node in imports if node.module == "__future__" for alias in node.names}
     deferred = sys.version_info >= (3, 14) or "annotations" in futures
     found: set[ast.Name] = set()

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from atc._host.syntax import walk
 from atc._records.records import FindingCase, FindingKind, Place, Replacement
 from atc._records.rules import DEFAULT, Rules
 from atc.catalogue.graph.suppliers import expression_of, fields_of
@@ -32,7 +33,7 @@ from atc.programs.dialects.awaits import awaits_outside, unclear_tools
 from atc.programs.dialects.tool_names import MAX_CANDIDATES, is_form
 from atc.programs.program import Program
 from atc.programs.responses import MISSING, places
-from atc.programs.syntax import may_catch_a_tools_error, misplaced, reads_one_of, says_impossible, sets_answer, span_of
+from atc.programs.syntax import may_catch_a_tools_error, misplaced, reads_one_of, says_impossible, span_of
 from atc.result import Call
 from atc.schemas.protocol import Protocol, parameters_of
 from atc.schemas.types import EVIDENCE, OBSERVED
@@ -147,7 +148,7 @@ def _compared(node: ast.AST) -> Iterator[tuple[ast.expr, Literals]]:
 
 def _falls_back(field: ast.expr, literals: Literals) -> bool:
     """Return whether the program itself gives what it compares with: ``order.get("status", "none") == "none"``."""
-    parts = [part.value for part in ast.walk(field) if isinstance(part, ast.Constant)]
+    parts = [part.value for part in walk(field) if isinstance(part, ast.Constant)]
     return any(literal in parts for literal in literals)
 
 
@@ -195,10 +196,10 @@ def broken_tool_findings(program: Program, broken: Mapping[str, Sequence[Replace
     """
     if program.tree is None or not broken:
         return []
-    ready = {id(node) for made in ast.walk(program.tree) if isinstance(made, ast.Try) and _is_ready(made)
-             for statement in made.body for node in ast.walk(statement)}  # fmt: skip
+    ready = {id(node) for made in program.nodes if isinstance(made, ast.Try) and _is_ready(made)
+             for statement in made.body for node in walk(statement)}  # fmt: skip
     lines: dict[str, int] = {}
-    for node in ast.walk(program.tree):
+    for node in program.nodes:
         if (
             isinstance(node, ast.Name)
             and isinstance(node.ctx, ast.Load)
@@ -273,7 +274,7 @@ class Checker:
         flow, seen, names = program.flow(self._protocols), Seen(calls), Names(tree, self._protocols, inputs)
         found = policy_findings(tree, packages=self._packages)
         found += call_findings(flow, self._protocols, self._rules)
-        found += self._accesses(flow, seen) + self._whole(tree, flow, inputs)
+        found += self._accesses(flow, seen) + self._whole(program, flow, inputs)
         if "enum-comparison" in self._rules:
             found += comparison_findings(program.nodes, flow, self._protocols, seen)
         found += (unclear := unclear_tools(program, self._protocols, inputs))
@@ -351,11 +352,11 @@ class Checker:
 
     # -- the whole -----------------------------------------------------------------------------------------------------
 
-    def _whole(self, tree: ast.Module, flow: Flow, inputs: Collection[str]) -> list[Finding]:
+    def _whole(self, program: Program, flow: Flow, inputs: Collection[str]) -> list[Finding]:
         found = []
-        if not sets_answer(tree) and not says_impossible(tree.body):
+        if not program.sets_answer and not says_impossible(program.module.body):
             found.append(Finding(kind="no_answer"))
-        if not flow.calls and not reads_one_of(tree, {*self._protocols, *inputs}):
+        if not flow.calls and not reads_one_of(program.module, {*self._protocols, *inputs}):
             found.append(Finding(kind="no_call", severity="warning"))
         return found
 

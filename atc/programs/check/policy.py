@@ -17,11 +17,12 @@ import ast
 import builtins
 import posixpath
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from RestrictedPython.transformer import INSPECT_ATTRIBUTES, RestrictingNodeTransformer
 
+from atc._host.syntax import child_nodes, walk
 from atc._records.records import FindingCase, FindingKind
 from atc.facts import Finding
 from atc.programs.syntax import names_in
@@ -106,7 +107,7 @@ _CAUGHT = {
 }  # fmt: skip
 
 
-def lacking_findings(tree: ast.Module, *, packages: bool = False) -> list[Finding]:
+def lacking_findings(tree: ast.Module, *, packages: bool = False, names: _Names | None = None) -> list[Finding]:
     """Findings where a program uses what the jail does not have, and is not prepared for that.
 
     Linear in the nodes, at any depth: nothing here calls itself.
@@ -114,8 +115,9 @@ def lacking_findings(tree: ast.Module, *, packages: bool = False) -> list[Findin
     Args:
         tree: the program.
         packages: whether the jail may have more than the standard library.
+        names: of the program, where they are known.
     """
-    names, found = _Names(tree), []
+    names, found = _Names(walk(tree)) if names is None else names, []
     for node, prepared in _prepared(tree):
         if not prepared & _IMPORTS and not packages:
             found += [_no_package(node, module) for module in _imported(node) if not _is_there(module)]
@@ -124,34 +126,32 @@ def lacking_findings(tree: ast.Module, *, packages: bool = False) -> list[Findin
     return found
 
 
-def own_names(tree: ast.Module) -> frozenset[str]:
-    """Return the names that a program binds itself, anywhere in it."""
-    imported = (name for node in ast.walk(tree) for name, _ in _bindings(node))
-    return frozenset(imported).union(*map(_bound_otherwise, ast.walk(tree)))
-
-
 class _Names:
-    """The modules that a program's names stand for, where nothing but one import binds them."""
+    """The modules that a program's names stand for, where nothing but one import binds them.
 
-    def __init__(self, tree: ast.Module) -> None:
+    Attributes:
+        own: the names that the program binds itself, anywhere in it.
+    """
+
+    def __init__(self, nodes: Iterable[ast.AST]) -> None:
         modules: dict[str, str] = {}
         bound: set[str] = set()
         self._has_paths = False
-        for node in ast.walk(tree):
+        for node in nodes:
             for name, module in _bindings(node):
                 self._has_paths |= module.startswith("pathlib")
                 if modules.setdefault(name, module) != module:
                     bound.add(name)
             bound |= _bound_otherwise(node)
         self._modules = {name: module for name, module in modules.items() if name not in bound}
-        self._own = bound | modules.keys()
+        self.own = frozenset(bound | modules.keys())
         self._methods = _PATH_METHODS - bound if self._has_paths else frozenset()
 
     def used_by(self, node: ast.AST) -> list[Finding]:
         """Return what a node uses that the jail does not have."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
-            return [_lacks(node, "open()", "files")] if "open" not in self._own else []
-        if isinstance(node, ast.Name) and node.id == "__file__" and "__file__" not in self._own:
+            return [_lacks(node, "open()", "files")] if "open" not in self.own else []
+        if isinstance(node, ast.Name) and node.id == "__file__" and "__file__" not in self.own:
             return [_lacks(node, "__file__", "files")]
         if isinstance(node, ast.Attribute) and node.attr in self._methods:
             return [_lacks(node, f".{node.attr}()", "files")]
@@ -260,7 +260,7 @@ def _prepared(tree: ast.Module) -> Iterator[tuple[ast.AST, int]]:
         yield node, around
         caught = _caught_in(node)
         body = {id(child) for child in getattr(node, "body", ())} if caught else ()
-        for child in ast.iter_child_nodes(node):
+        for child in child_nodes(node):
             todo.append((child, around | caught if id(child) in body else around))
 
 
@@ -306,10 +306,12 @@ def policy_findings(tree: ast.Module, *, packages: bool = False) -> list[Finding
         tree: the program.
         packages: whether the jail may have more than the standard library.
     """
-    policy = Policy(own_names(tree))
-    for node in ast.walk(tree):
+    nodes = walk(tree)
+    names = _Names(nodes)
+    policy = Policy(names.own)
+    for node in nodes:
         policy.visit(node)
-    return policy.findings + lacking_findings(tree, packages=packages)
+    return policy.findings + lacking_findings(tree, packages=packages, names=names)
 
 
 class Policy(RestrictingNodeTransformer):

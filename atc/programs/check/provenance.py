@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 
+from atc._host.syntax import walk
 from atc._records.records import FindingKind
 from atc._records.rules import DEFAULT, Rules
 from atc.catalogue.graph.suppliers import fields_of, places_of
@@ -56,7 +57,8 @@ def provenance_findings(
         known: the task and all that tools have answered, in lower case.
         rules: the ids of the rules that are on (:mod:`atc._records.rules`).
     """
-    named = _Named(tree)
+    nodes = walk(tree)
+    named = _Named(nodes)
     found = [
         finding
         for call in flow.calls.values()
@@ -64,7 +66,7 @@ def provenance_findings(
         for finding in _of_call(call, protocols, graph, known, named)
     ]
     found = [finding for finding in found if _RULES[finding.kind] in rules]
-    addresses = list(_addresses(tree, protocols, known)) if "invented-address" in rules else []
+    addresses = list(_addresses(nodes, protocols, known)) if "invented-address" in rules else []
     return found + addresses
 
 
@@ -72,13 +74,13 @@ class _Named:
     """The expressions that a program gives a name, once: ``lines = [{"product_id": 6}]``.
 
     Args:
-        tree: the program.
+        nodes: of the program.
     """
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, nodes: Iterable[ast.AST]) -> None:
         times: Counter[str] = Counter()
         self._values: dict[str, ast.expr] = {}
-        for node in ast.walk(tree):
+        for node in nodes:
             match node:
                 case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                     times[name] += 1
@@ -210,9 +212,9 @@ def _is_given(value: object, known: str) -> bool:
     return bool(separator) and len(last) >= SHORTEST_ID and has_word(known, last)
 
 
-def _addresses(tree: ast.Module, protocols: Mapping[str, Protocol], known: str) -> Iterator[Finding]:
+def _addresses(nodes: Iterable[ast.AST], protocols: Mapping[str, Protocol], known: str) -> Iterator[Finding]:
     """E-mail addresses, wherever they stand in the program."""
-    for node, address in addresses_in(ast.walk(tree)):
+    for node, address in addresses_in(nodes):
         if address.casefold() in known:
             continue
         tellers = [name for name, protocol in protocols.items() if _tells_addresses(protocol)]

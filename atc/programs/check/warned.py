@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from atc._host.syntax import walk
 from atc._records.records import FaultCase
 from atc.facts import Fault, Finding
 from atc.programs.analysis.flow import Flow
@@ -38,7 +39,7 @@ class Slices:
     """
 
     def __init__(self, tree: ast.Module) -> None:
-        nodes = list(ast.walk(tree))
+        nodes = walk(tree)
         self._functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
         self._sources: defaultdict[str, list[ast.AST]] = defaultdict(list)
         for node in nodes:
@@ -54,7 +55,7 @@ class Slices:
             node = todo.pop()
             if id(node) in seen:
                 continue
-            for part in ast.walk(node):
+            for part in walk(node):
                 seen.add(id(part))
                 found.add(span_of(part))
                 if isinstance(part, ast.Name) and part.id not in names:
@@ -79,7 +80,7 @@ class Slices:
             case ast.withitem(optional_vars=ast.expr() as target, context_expr=value):
                 yield _roots(target), value
             case ast.Match(subject=subject, cases=cases):
-                patterns = (part for case in cases for part in ast.walk(case.pattern))
+                patterns = (part for case in cases for part in walk(case.pattern))
                 names = (getattr(part, word, None) for part in patterns for word in ("name", "rest"))
                 yield [name for name in names if isinstance(name, str)], subject
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
@@ -106,12 +107,12 @@ def _given_to(function: str) -> str:
 
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> list[str]:
-    return [part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)]
+    return [part.arg for part in walk(node.args) if isinstance(part, ast.arg)]
 
 
 def _roots(target: ast.expr) -> list[str]:
     """Return the names that a target changes: of ``a["b"].c`` it is ``a``."""
-    return [part.id for part in ast.walk(target) if isinstance(part, ast.Name)]
+    return [part.id for part in walk(target) if isinstance(part, ast.Name)]
 
 
 # ----------------------------------------------------------------------------------------------------------------------

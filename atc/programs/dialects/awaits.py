@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import TypeGuard
 
+from atc._host.syntax import child_nodes, walk
 from atc.facts import Finding
 from atc.programs.dialects import tool_names
 from atc.programs.dialects.tool_names import Text
@@ -53,7 +54,7 @@ def awaits_outside(program: Program) -> list[ast.Await]:
     todo: list[tuple[ast.AST, bool]] = [(program.module, False)]
     while todo:
         node, within = todo.pop()
-        for inside in ast.iter_child_nodes(node):
+        for inside in child_nodes(node):
             if isinstance(inside, ast.Await) and not within:
                 found.append(inside)
             is_own = isinstance(inside, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
@@ -268,7 +269,7 @@ class _Sequential:
             inner = argument.value if isinstance(argument, ast.Starred) else argument
             names: list[str] = []
             if isinstance(inner, _Comprehension):
-                targets = [part for each in inner.generators for part in ast.walk(each.target)]
+                targets = [part for each in inner.generators for part in walk(each.target)]
                 names, inner = [part.id for part in targets if isinstance(part, ast.Name)], inner.elt
             if not isinstance(inner, ast.Call) or not self._reads(inner) or _computes(inner):
                 return None
@@ -349,7 +350,7 @@ def _root(node: ast.expr) -> ast.expr:
 def _computes(call: ast.Call) -> bool:
     """Return whether the arguments of a call do more than name values."""
     arguments = (*call.args, *(each.value for each in call.keywords))
-    return any(isinstance(part, _COMPUTES) for argument in arguments for part in ast.walk(argument))
+    return any(isinstance(part, _COMPUTES) for argument in arguments for part in walk(argument))
 
 
 def _is_next(kept: ast.Assign, node: ast.AST) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from atc._host.syntax import child_nodes
 from atc.facts import Finding
 from atc.programs.edits import Edit, Position, Rewrite, end_of, start_of
 from atc.programs.program import Program
@@ -46,7 +47,7 @@ class Text:
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """Return what each node stands in."""
-        return {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
+        return {child: node for node in self.nodes for child in child_nodes(node)}
 
     @cached_property
     def uses(self) -> dict[str, list[ast.Name]]:

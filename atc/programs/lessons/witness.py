@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from atc._host.syntax import walk
 from atc.calls.json_values import holds_nothing, is_empty
 from atc.catalogue.graph.edges import Path
 from atc.catalogue.graph.lessons import Fields
@@ -74,7 +75,7 @@ def _statements(
             case ast.Match(subject=subject):
                 for case in node.cases:
                     yield (
-                        {n.name for n in ast.walk(case.pattern) if isinstance(n, ast.MatchAs) and n.name},
+                        {n.name for n in walk(case.pattern) if isinstance(n, ast.MatchAs) and n.name},
                         _made(subject, above),
                     )
                     tests = (*above, subject) if case.guard is None else (*above, subject, case.guard)
@@ -96,9 +97,9 @@ def _statements(
 
 
 def _made(node: ast.AST, above: tuple[ast.expr, ...]) -> _Made:
-    inside = [part.test for part in ast.walk(node) if isinstance(part, ast.IfExp)]
-    inside += [test for part in ast.walk(node) if isinstance(part, ast.comprehension) for test in part.ifs]
-    chosen = [each for part in ast.walk(node) if isinstance(part, ast.Call) for each in _chosen_by(part)]
+    inside = [part.test for part in walk(node) if isinstance(part, ast.IfExp)]
+    inside += [test for part in walk(node) if isinstance(part, ast.comprehension) for test in part.ifs]
+    chosen = [each for part in walk(node) if isinstance(part, ast.Call) for each in _chosen_by(part)]
     return _Made(_names(node), (*above, *inside, *chosen))
 
 
@@ -122,13 +123,13 @@ def _chosen_by(call: ast.Call) -> Iterator[ast.expr]:
 
 
 def _names(node: ast.AST) -> set[str]:
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+    return {part.id for part in walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
 
 
 def _stored(node: ast.AST) -> set[str]:
     """Return the names to which a statement gives a value, or whose value it changes: ``found.append(x)``."""
-    stored = {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-    for part in ast.walk(node):
+    stored = {part.id for part in walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    for part in walk(node):
         changed = isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store)
         called = isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
         if changed or (called and isinstance(node, ast.Expr)):

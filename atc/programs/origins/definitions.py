@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
+from atc._host.syntax import walk
 from atc.programs.origins import library
 from atc.programs.origins.expressions import Expressions
 from atc.programs.origins.graph import ITERATE
@@ -70,7 +71,7 @@ class Definitions(Expressions):
     def _annotation(self, node: ast.expr | None) -> None:
         if isinstance(node, ast.Name | ast.Constant | None):
             return
-        for each in ast.walk(node):
+        for each in walk(node):
             if isinstance(
                 each, ast.Call | ast.NamedExpr | ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp
             ):
@@ -126,7 +127,7 @@ class Definitions(Expressions):
 
     def _is_odd(self, field: ast.AnnAssign) -> bool:
         """Return whether what is annotated may be no field that a call gives by its position."""
-        for node in ast.walk(field.annotation):
+        for node in walk(field.annotation):
             text = getattr(node, "value", "") if isinstance(node, ast.Constant) else getattr(node, "attr", "")
             if any(name in str(text) for name in library.NO_FIELDS):
                 return True
@@ -138,7 +139,7 @@ class Definitions(Expressions):
         """Return whether a special method only computes, so that it does not matter when it is called."""
         if not isinstance(statement, ast.FunctionDef) or statement.name not in library.SPECIAL:
             return False
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Raise | ast.Assert):
                 return False
             if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):

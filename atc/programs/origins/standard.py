@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from atc._host.syntax import walk
 from atc.programs.origins import library
 from atc.programs.origins.built_in import BuiltIns
 from atc.programs.origins.graph import ITERATE
@@ -159,7 +160,7 @@ class Standard(BuiltIns):
         several = not isinstance(function.node, ast.Lambda) and len(function.node.body) > 1
         if several or function.all_params or not isinstance(body, ast.Return | ast.expr):
             raise GiveUp("a factory that does more than to make a value")
-        for node in ast.walk(body):
+        for node in walk(body):
             called = node.func if isinstance(node, ast.Call) else None
             if isinstance(called, ast.Name):
                 self.only_makes(function.scope.at_any_time(called.id))

@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from atc._host.syntax import walk
 from atc.programs.origins import library
 from atc.programs.origins.definitions import Definitions
 from atc.programs.origins.graph import Response
@@ -475,7 +476,7 @@ class Statements(Definitions):
         branches: list[dict[str, int]] = []
         for case in node.cases:
             self.scope.open()
-            for each in ast.walk(case.pattern):
+            for each in walk(case.pattern):
                 match each:
                     case ast.MatchValue(value=value):
                         self.pc = self.under(self.ev(value))

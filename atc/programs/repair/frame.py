@@ -10,6 +10,7 @@ import ast
 import sys
 from collections.abc import Collection, Iterator
 
+from atc._host.syntax import walk
 from atc.programs.edits import (
     Edit,
     RepairContext,
@@ -76,13 +77,13 @@ def collect_prints(program: Program, context: RepairContext) -> Iterator[Rewrite
     Texts that only announce what follows (``print("Hotels:")``) are left out.
     """
     tree = program.module
-    functions = (node for function in tree.body if isinstance(function, _FUNCTIONS) for node in ast.walk(function))
+    functions = (node for function in tree.body if isinstance(function, _FUNCTIONS) for node in walk(function))
     named = _last_variable(tree)
     if program.sets_answer or named in _RESULT_NAMES or any(map(_prints, functions)):
         return
     printed = [node for node in program.nodes if _prints(node) and _alone_on_its_lines(node, program.lines)]
     shown = {node: _printed(node) for node in printed if isinstance(node, ast.Expr)}
-    first = next((index for index, node in enumerate(tree.body) if any(part in shown for part in ast.walk(node))), 0)
+    first = next((index for index, node in enumerate(tree.body) if any(part in shown for part in walk(node))), 0)
     before = tree.body[first - 1] if first else None
     if before is None or not any(shown.values()) or hasattr(before, "body") or isinstance(before, ast.Match):
         return  # there is no line to begin the list on
@@ -102,14 +103,12 @@ def take_last_variable(program: Program, context: RepairContext) -> Iterator[Rew
 def _answer_is_an_uncalled_function(tree: ast.Module) -> bool:
     """Return whether there is ``def answer(): …`` and nothing else of that name."""
     defined = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "answer"]
+    if len(defined) != 1:
+        return False
     outside = {
-        n.id
-        for statement in tree.body
-        if statement not in defined
-        for n in ast.walk(statement)
-        if isinstance(n, ast.Name)
+        n.id for statement in tree.body if statement not in defined for n in walk(statement) if isinstance(n, ast.Name)
     }
-    return len(defined) == 1 and "answer" not in outside and _needs_nothing(defined[0])
+    return "answer" not in outside and _needs_nothing(defined[0])
 
 
 def _alone_in(tree: ast.Module) -> set[ast.stmt]:
@@ -152,7 +151,7 @@ def _computes_nothing(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 def _is_literal(node: ast.expr) -> bool:
     plain = ast.Constant | ast.Dict | ast.List | ast.Tuple | ast.Set | ast.UnaryOp | ast.expr_context | ast.unaryop
-    return all(isinstance(part, plain) for part in ast.walk(node))
+    return all(isinstance(part, plain) for part in walk(node))
 
 
 def _is_typed_dict(node: ast.stmt) -> bool:
@@ -162,7 +161,7 @@ def _is_typed_dict(node: ast.stmt) -> bool:
 def _names_in_use(tree: ast.Module, tools: Collection[str]) -> set[str]:
     """Return the names that the program itself needs; copied stubs do not count, they go."""
     own = [n for n in tree.body if not _is_typed_dict(n) and getattr(n, "name", None) not in tools]
-    return {n.id for statement in own for n in ast.walk(statement) if isinstance(n, ast.Name)}
+    return {n.id for statement in own for n in walk(statement) if isinstance(n, ast.Name)}
 
 
 def _last(tree: ast.Module) -> ast.stmt | None:
@@ -203,9 +202,7 @@ def _printed(node: ast.Expr) -> str:
 def _shown(value: ast.expr) -> ast.expr | None:
     """Return what a last expression shows: itself, or what it prints last. Nothing that would leave a call out."""
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "print":
-        if not value.args or any(
-            isinstance(n, ast.Call | ast.Starred) for arg in value.args[:-1] for n in ast.walk(arg)
-        ):
+        if not value.args or any(isinstance(n, ast.Call | ast.Starred) for arg in value.args[:-1] for n in walk(arg)):
             return None
         value = value.args[-1]
     return None if isinstance(value, ast.Constant | ast.Starred) else value
@@ -213,7 +210,7 @@ def _shown(value: ast.expr) -> ast.expr | None:
 
 def _uncalled_function(tree: ast.Module, tools: Collection[str]) -> str | None:
     """Return the one function without required parameters that holds the tool calls and that nothing mentions."""
-    mentioned = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    mentioned = {n.id for n in walk(tree) if isinstance(n, ast.Name)}
     found = [
         node.name
         for node in tree.body
@@ -221,7 +218,7 @@ def _uncalled_function(tree: ast.Module, tools: Collection[str]) -> str | None:
         and node.name not in mentioned
         and not node.decorator_list
         and _needs_nothing(node)
-        and any(isinstance(n, ast.Return) and n.value is not None for n in ast.walk(node))
+        and any(isinstance(n, ast.Return) and n.value is not None for n in walk(node))
     ]
     loose = [node for node in tree.body if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
     return found[0] if len(found) == 1 and not any(calls_one_of(node, tools) for node in loose) else None

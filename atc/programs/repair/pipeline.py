@@ -19,6 +19,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from atc._host.syntax import walk
 from atc.programs.analysis.values import Value, schemas_at
 from atc.programs.check.calls import Names
 from atc.programs.dialects.awaits import in_plain_python
@@ -184,7 +185,7 @@ def _read_of(names: set[str], scope: Sequence[ast.AST]) -> set[str]:
     return {
         n.slice.value
         for part in scope
-        for n in ast.walk(part)
+        for n in walk(part)
         if isinstance(n, ast.Subscript)
         and isinstance(n.value, ast.Name)
         and n.value.id in names

@@ -439,11 +439,12 @@ def prune(store: RunStore, keep: int | None, *, days: float | None = None, at_mo
         at_most: so many are deleted now.
     """
     try:
-        runs = store.list()
+        runs = [*store.versions()]
     except (OSError, EnvironmentProblem):
-        return Pruned()  # a store that cannot be read: the run that just ended matters more
+        return Pruned()  # a store that cannot be read: the run that goes on matters more
     before = "" if days is None else time.strftime("%Y%m%d-%H%M%S", time.localtime(time.time() - days * 86_400))
-    old = [run for place, run in enumerate(runs) if (keep is not None and place >= keep) or run.run_id < before]
+    names = (name for place, name in enumerate(runs) if (keep is not None and place >= keep) or name < before)
+    old = [store.run(name) for name in names]
     waiting = [run for run in old if _waits(run)]
     pruned = delete((run for run in reversed(old) if run not in waiting), at_most=at_most)
     pruned.spared |= {run.run_id: "calls of it wait for a yes (`atc approvals`)" for run in waiting}

@@ -170,6 +170,21 @@ def test_the_same_tools_are_the_same_graph() -> None:
     assert graph.of([*reversed(TOOLS)]) is not graph
 
 
+def test_a_part_is_kept_for_the_next_run_and_heeds_what_was_learnt_since() -> None:
+    graph = ToolGraph(TOOLS)
+    part = graph.only(["find_cities", "weather"])
+    before = edges(part)
+    assert graph.only(["find_cities", "weather"]) is part
+    taught = graph.with_learnt(Learnt(feeds={OF_ALSO: Counts(ok=3)}, corrected_feeds={OF_FIND: False}))
+    follows = taught.only(["find_cities", "weather"])
+    assert follows is taught.only(["find_cities", "weather"])
+    assert follows.structure is part.structure
+    assert edges(follows) == edges(ToolGraph([FIND, WEATHER], taught.learnt)) != before
+    assert edges(graph.only(["find_cities", "weather"])) == before
+    changed = WEATHER.model_copy(update={"parameters": tool("weather", "other_id").parameters})
+    assert graph.of([FIND, changed]).suppliers == {}
+
+
 def test_with_something_else_learnt_the_protocols_are_not_read_again() -> None:
     graph = ToolGraph(TOOLS)
     before, hints = edges(graph), graph.hints
