@@ -205,13 +205,14 @@ class Attempt:
 
     def asked(self) -> AskedAbout:
         """Return what its origins are found by."""
+        unknown = dict.fromkeys(self.request.unknown)
         return AskedAbout(
             program=(self.stage, self.program),
             index=self.number,
             tool=self.tool,
             line=self.request.line,
-            given={**self.request.arguments, **dict.fromkeys(self.request.unknown)},
-            sent={**self.arguments, **dict.fromkeys(self.request.unknown)},
+            given=self.request.arguments | unknown,
+            sent=self.arguments | unknown,
             repairs=self.repairs,
             said=self.request.origins,
             by_model=bool(self.repaired_for) or any(each.kind == "model" for each in self.repairs),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -652,7 +652,7 @@ class Broker:
         if attempt.error is not None:
             attempt.reply = attempt.fail(attempt.error, self.redactor)
             if self.applying is not None and self.applying.ends(attempt.error):
-                attempt.reply = replace(attempt.reply, ends=True)
+                attempt.reply = attempt.reply._replace(ends=True)
         self._approving.let_ask(attempt)
         call = attempt.finish(attempt.reply, self.redactor)
         self.calls.append(call)

@@ -54,6 +54,7 @@ class Steps(Generic[T]):
         make: makes a step, which is a callable with its arguments.
 
     Attributes:
+        make: the same for the steps to come.
         over: whether there is no further step.
         value: what ``work`` returned, once it is over.
         waits_for: what it waits for before the next step.
@@ -62,7 +63,7 @@ class Steps(Generic[T]):
     value: T
 
     def __init__(self, work: Awaitable[T], make: Callable[..., Any] = operator.call) -> None:
-        self._steps, self._make = work.__await__(), make
+        self._steps, self.make = work.__await__(), make
         self.begun = self.over = False
         self.waits_for: Any = None
 
@@ -75,9 +76,9 @@ class Steps(Generic[T]):
         self.begun = True
         try:
             if error is None:
-                self.waits_for = self._make(self._steps.send, None)
+                self.waits_for = self.make(self._steps.send, None)
             else:
-                self.waits_for = self._make(self._steps.throw, error)
+                self.waits_for = self.make(self._steps.throw, error)
         except StopIteration as stop:
             self.over, self.value = True, stop.value
         return self.over

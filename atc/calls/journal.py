@@ -136,6 +136,7 @@ class Journal:
         self._tools = KnownTools()
         self._acted: dict[CallKey, CallEntry] = {}  # the first call with effects of each tool
         self._equal: dict[str, list[CallEntry]] = {}  # by the digest of their arguments
+        self._unended: list[CallEntry] = []  # the calls with effects, but not all that have ended: see _all_in_doubt
         self._left: dict[CallKey, CallEntry] = {}  # done for earlier requests that had no answer
         self._reads = EarlierReads()
         self._repaired = RepairedBefore()
@@ -249,7 +250,7 @@ class Journal:
         program that reads twice looks for a change. Reads of another process are not used.
         """
         found = self._reads.take(key, seconds)
-        return None if found is None or any(each.in_doubt for each in self.entries.values()) else found
+        return None if found is None or self._all_in_doubt() else found
 
     def reuse(self, number: int, earlier: CallEntry, arguments: dict[str, Any]) -> None:
         """Write the answer of an earlier task's read down as one of this task: its revisions are given it, too."""
@@ -507,8 +508,8 @@ class Journal:
 
     def doubtful(self, key: CallKey) -> CallEntry | None:
         """Return the same call with effects, begun before, whose outcome is unknown; not one that is under way."""
-        for entry in self._equal.get(key.digest, ()):
-            if same_tool(entry.key, key) and entry.in_doubt and not self._is_under_way(entry):
+        for entry in self._all_in_doubt():
+            if entry.key.digest == key.digest and same_tool(entry.key, key) and not self._is_under_way(entry):
                 self._met.add(entry.number)
                 return entry
         return None
@@ -536,7 +537,15 @@ class Journal:
 
     def in_doubt(self) -> CallEntry | None:
         """Return the first call with effects whose outcome is unknown, of any task and process."""
-        return next((entry for entry in self.entries.values() if entry.in_doubt), None)
+        return next(iter(self._all_in_doubt()), None)
+
+    def _all_in_doubt(self) -> list[CallEntry]:
+        """Return the calls with effects whose outcome is unknown, those under way too, in order.
+
+        What was done, or surely was not, stays so: it is looked at once.
+        """
+        self._unended = [entry for entry in self._unended if entry.state in ("open", "unknown")]
+        return [entry for entry in self._unended if entry.in_doubt]
 
     def doubtful_tools(self) -> Mapping[tuple[str, SourceKey | None], CallEntry]:
         """Return the tools of all calls with effects whose outcome is unknown; not of those that are under way.
@@ -544,8 +553,8 @@ class Journal:
         Each by its name and by what it is known by at its source, with its first such call.
         """
         found: dict[tuple[str, SourceKey | None], CallEntry] = {}
-        for entry in self.entries.values():
-            if entry.in_doubt and not self._is_under_way(entry):
+        for entry in self._all_in_doubt():
+            if not self._is_under_way(entry):
                 found.setdefault((entry.tool, entry.key.source), entry)
         return found
 
@@ -729,6 +738,7 @@ class Journal:
         self._equal.setdefault(entry.key.digest, []).append(entry)
         if entry.effect is not Effect.READ:
             self._acted.setdefault(entry.key._replace(digest=""), entry)
+            self._unended.append(entry)
         self._repaired.note(entry)
 
     def _same(self, entries: Mapping[CallKey, CallEntry], key: CallKey) -> CallEntry | None:

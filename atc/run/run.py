@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -667,6 +667,6 @@ def _marked(call: CallHandler, linked: Linked) -> CallHandler:
 
     async def handled(request: CallRequest) -> CallReply:
         outer = request.outer if request.outer <= linked.own_lines else 0
-        return await call(replace(request, within=linked.within(request.line), outer=outer))
+        return await call(request._replace(within=linked.within(request.line), outer=outer))
 
     return handled

@@ -49,7 +49,7 @@ NextPage = dict[str, str] | Literal[False] | None
 """The next page by a response's headers: the arguments that ask for it, that there is none, or unknown."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Answered:
     """A response, with what stands beside it and is no part of the value that a program sees.
 

@@ -200,7 +200,9 @@ class SocketChannel(Channel):
         taken = count = 0
         self._due = False
         try:
-            while self._reading and (found := next_frame(self._buffer, taken, self._limit)) is not None:
+            while self._reading and taken < len(self._buffer):
+                if (found := next_frame(self._buffer, taken, self._limit)) is None:
+                    break
                 message, taken = found
                 if self._listener is not None:
                     self._listener.on_frame(message)

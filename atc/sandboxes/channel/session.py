@@ -356,12 +356,14 @@ class FirstStep:
     def begin(self, work: Coroutine[Any, Any, None], make: Callable[..., Any] = operator.call) -> bool:
         """Make the first step of ``work``, where :meth:`can_begin`. Return whether it is over.
 
-        One that cancels itself is over, as a task would be. ``make``: makes its steps.
+        One that cancels itself is over, as a task would be. ``make``: makes the other steps; the first one is part of
+        what the caller does.
 
         Raises:
             Exception: what it raised in this step.
         """
-        steps = Steps(work, partial(make, contextvars.copy_context().run))
+        context = contextvars.copy_context()
+        steps = Steps(work, context.run)
         _enter_task(self._loop, self.task)
         try:
             if steps.step():
@@ -371,6 +373,7 @@ class FirstStep:
         finally:
             _leave_task(self._loop, self.task)
             self._ready = not self.task.cancelling()  # by itself, then: it takes no other
+        steps.make = partial(make, context.run)
         self._ready, self._work = False, steps
         if not self._given.done():
             self._given.set_result(None)
