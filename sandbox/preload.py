@@ -5,7 +5,7 @@ import os
 import pkgutil
 
 PRELOADED = [
-    "__future__", "_pydecimal", "_strptime", "abc", "array", "ast", "asyncio", "base64", "binascii", "bisect", "bz2",
+    "__future__", "_strptime", "abc", "array", "ast", "asyncio", "base64", "binascii", "bisect", "bz2",
     "calendar", "cmath", "codecs", "collections", "collections.abc", "colorsys", "concurrent.futures",
     "concurrent.futures.thread", "configparser", "contextlib", "contextvars", "copy", "csv", "dataclasses",
     "datetime", "decimal", "difflib", "email.message", "email.utils", "encodings.ascii", "encodings.base64_codec",

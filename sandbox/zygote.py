@@ -139,7 +139,7 @@ class Zygote:
                 raise OSError("its descriptors did not arrive: its parent has none left")
             self._spawn(number)
         except OSError as error:
-            self.send({"op": "ended", "id": number, "status": None, "why": str(error)})
+            self.tell({"op": "ended", "id": number, "status": None, "why": str(error)})
         for fd in fds:
             os.close(fd)
 
@@ -160,7 +160,7 @@ class Zygote:
             raise
         self._children[pidfd] = number, pid
         self._ready.register(pidfd, select.POLLIN)
-        self.send({"op": "spawned", "id": number}, [pidfd])
+        self._send(_SHORT.pack(b"s", number), [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _DESCRIPTOR.pack(pidfd))])
 
     def _become_child(self) -> NoReturn:
         """Keep what arrived (and for a moment what tells of the parent's life), lock this process, and serve."""
@@ -182,19 +182,21 @@ class Zygote:
         self._ready.unregister(pidfd)
         os.close(pidfd)
         _, status, used = os.wait4(pid, 0)
-        cpu = used.ru_utime + used.ru_stime
-        usage = {"cpu_s": cpu, "memory_bytes": used.ru_maxrss << 10}
-        self.send({"op": "ended", "id": number, "status": os.waitstatus_to_exitcode(status), **usage})
+        cpu_s, memory_bytes = used.ru_utime + used.ru_stime, used.ru_maxrss << 10
+        self._send(_ENDED.pack(b"e", number, os.waitstatus_to_exitcode(status), cpu_s, memory_bytes))
 
-    def send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
-        body = [_encoded(message)]
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send the host what is not said for every program."""
+        self._send(json.dumps(message).encode())
+
+    def _send(self, body: bytes, ancillary: Sequence[tuple[int, int, bytes]] = ()) -> None:
         try:
             try:
-                socket.send_fds(self._control, body, fds)
+                self._control.sendmsg((body,), ancillary)
             except OSError as error:
-                if not fds or error.errno != errno.ETOOMANYREFS:
+                if not ancillary or error.errno != errno.ETOOMANYREFS:
                     raise
-                socket.send_fds(self._control, body, [])  # too many on their way: the host ends it by its number
+                self._control.sendmsg((body,))  # too many on their way: the host ends it by its number
         except OSError:
             self.end()  # the host is gone
 
@@ -229,14 +231,6 @@ class Zygote:
             raise OSError(f"the walls do not hold: {report[1:] or 'a program that tried them was ended'}")
 
 
-def _encoded(message: dict[str, Any]) -> bytes:
-    if message["op"] == "spawned":
-        return _SHORT.pack(b"s", message["id"])
-    if message["op"] == "ended" and message["status"] is not None:
-        return _ENDED.pack(b"e", message["id"], message["status"], message["cpu_s"], message["memory_bytes"])
-    return json.dumps(message).encode()
-
-
 def _moved(fd: int) -> int:
     """Move a descriptor of this process out of the way of those that arrive."""
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, OWN)
@@ -268,9 +262,9 @@ def main() -> None:
         seen = inside.verify(settings["verify"]) if "verify" in settings else {}
         zygote.prepare()
     except OSError as error:
-        zygote.send({"op": "failed", "why": str(error)})
+        zygote.tell({"op": "failed", "why": str(error)})
         os._exit(0)
-    zygote.send({"op": "ready", "tier": settings["tier"], "pid": os.getpid(), **seen})
+    zygote.tell({"op": "ready", "tier": settings["tier"], "pid": os.getpid(), **seen})
     zygote.serve()
     zygote.end()
 
