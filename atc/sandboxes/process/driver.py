@@ -1,4 +1,4 @@
-"""The ``process`` sandbox: a fresh, locked CPython process for every program, in under a millisecond. Linux.
+"""The ``process`` sandbox: a fresh, locked CPython process for every program, in a millisecond or two. Linux.
 
 Here a program is executed: r = Execute(C) of ATC §3.2, where the paper has a code interpreter. The parent of all
 programs (``sandbox/zygote.py``) loads Python once; a few locked children of it always wait. Calls travel over a private
