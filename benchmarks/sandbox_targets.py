@@ -137,8 +137,8 @@ class PlainProcess(Target):
     async def run(self, program: str, tools: Tools, wall_s: float = 60.0) -> Any:
         ours, theirs = socket.socketpair()
         code = (
-            f"import sys, socket; sys.path.insert(0, {str(resource_dir('sandbox'))!r}); import run; "
-            f"run.serve(socket.socket(fileno={theirs.fileno()}))"
+            f"import sys, socket; sys.path.insert(0, {str(resource_dir('sandbox'))!r}); import frames, run; "
+            f"run.serve(frames.Frames(socket.socket(fileno={theirs.fileno()})))"
         )
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-I", "-S", "-c", code, pass_fds=(theirs.fileno(),), env={}

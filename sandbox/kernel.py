@@ -33,7 +33,6 @@ _SECCOMP_MODE_FILTER = 2
 _LAST_CAPABILITY = 63
 M_ARENA_MAX = -8
 _MADV_COLLAPSE = 25
-_PROT_READ, _PROT_WRITE, _PROT_EXEC = 1, 2, 4
 _MOST_HOLES = 4096  # of one size
 
 # (x86_64, aarch64); newer calls have one number everywhere
@@ -71,7 +70,7 @@ def fork(flags: int = 0) -> int:
 
     In such a process nothing has to be mended in the child: its locks are free, its one thread is the one that it had.
     What ``os.fork`` and modules would mend all the same (``os.register_at_fork``) costs each child a few dozen pages.
-    Random numbers alone need it, and get it when the child rehearses.
+    Random numbers alone need it, and get it when its program comes.
 
     Raises:
         OSError: the kernel refuses.
@@ -211,13 +210,3 @@ def fill_heap() -> None:
 def make_huge(address: int, size: int) -> bool:
     """Put memory on huge pages, now; false where the kernel cannot."""
     return bool(_libc.madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), _MADV_COLLAPSE) == 0)
-
-
-def write_once(begin: int, end: int, *, executable: bool) -> None:
-    """Write the first byte of a read-only area of memory as it is; nothing where the kernel lets nobody."""
-    protection = _PROT_READ | (_PROT_EXEC if executable else 0)
-    area = ctypes.c_void_p(begin), ctypes.c_size_t(end - begin)
-    if _libc.mprotect(*area, protection | _PROT_WRITE) == 0:
-        byte = ctypes.c_ubyte.from_address(begin)
-        byte.value = byte.value
-        _must(_libc.mprotect(*area, protection), "mprotect")

@@ -75,18 +75,3 @@ def make_huge(maps: io.FileIO) -> None:
         first, last = -(-begin // _HUGE) * _HUGE, end // _HUGE * _HUGE
         for at in range(first, last, _HUGE):
             kernel.make_huge(at, _HUGE)
-
-
-def share_tables(maps: io.FileIO) -> None:
-    """Have forks copy where the pages of the interpreter's code are, rather than find each again.
-
-    A fork copies the table of a piece of a file only if one page of it was written to here: so one is, with the byte
-    that it holds.
-    """
-    maps.seek(0)
-    text = b"".join(iter(lambda: maps.read(1 << 16), b"")).decode()
-    found = re.findall(
-        r"^(\w+)-(\w+) (r-[x-])p \w+ \w+:\w+ \w+ +.*/(?:libpython|libc\.|python)[^/]*$", text, re.MULTILINE
-    )
-    for begin, end, allowed in found:
-        kernel.write_once(int(begin, 16), int(end, 16), executable=allowed == "r-x")

@@ -27,10 +27,14 @@ from typing import Any, NoReturn
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import memory
+import preload
 
 memory.map_libraries()
+preload.standard_library()
+memory.fill_holes()  # what each program uses lies close together: it is made from here on
 
 import filter
+import frames
 import inside
 import jail
 import kernel
@@ -38,15 +42,16 @@ import run
 import selftest
 import start
 
-CHANNEL = 3
-DESCRIPTORS = 3
+ARRIVE = [1, 2, 3]
+"""Where the kernel puts the descriptors of a program that is to be forked: this process keeps these numbers free. They
+are its output, its errors and its channel."""
+OWN = 4  # the first that this process uses itself
 MAX_DESCRIPTORS = 1024
 
 # What is said for every program has a form of its own: JSON costs this process pages, which it copies after each fork
 _SHORT, _ENDED = struct.Struct("=cQ"), struct.Struct("=cQidQ")
 _DESCRIPTOR = struct.Struct("i")
 _ROOM_FOR_DESCRIPTORS = socket.CMSG_SPACE(8 * _DESCRIPTOR.size)
-_ASKED = {b"s": "spawn", b"k": "kill"}
 
 
 class Zygote:
@@ -59,7 +64,8 @@ class Zygote:
         self._children: dict[int, tuple[int, int]] = {}  # its pidfd → the number that the host gave it, its process
         self._ready = select.poll()
         self._ready.register(control, select.POLLIN)
-        self._alive, self._life = os.pipe2(os.O_CLOEXEC)  # a child sees the end of it when this process is gone
+        self._alive, self._life = map(_moved, os.pipe2(0))  # a child sees the end of it when this process is gone
+        self._ends = frames.Frames(_socket_at(ARRIVE[-1]))  # of each child: what it is arrives before the fork
 
     def prepare(self) -> None:
         """Load what programs use, enter the walls, and try them.
@@ -72,8 +78,9 @@ class Zygote:
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, MAX_DESCRIPTORS), most))  # whatever its host's was
         own, last = filter.compile_filters(kernel.MACHINE, opens=self._tier != "F")
+        sys.stdin = None
         sys.path += self._settings["packages"]
-        run.preload(self._settings["preload"])
+        preload.packages(self._settings["preload"])
         start.install()
         jail.spare_memory()
         memory.fill_holes()
@@ -98,7 +105,6 @@ class Zygote:
         gc.collect()
         gc.freeze()  # a child that collects garbage must not touch, and so copy, what it shares with us
         memory.make_huge(maps)
-        memory.share_tables(maps)
         maps.close()
         kernel.go([kernel.no_new_privileges()])
         kernel.Filter(own, ()).load(0)
@@ -106,6 +112,7 @@ class Zygote:
 
     def serve(self) -> None:
         """Do what the host asks, until it is gone."""
+        os.closerange(ARRIVE[0], OWN)
         while True:
             for fd, _ in self._ready.poll():
                 if fd in self._children:
@@ -115,33 +122,36 @@ class Zygote:
                 if not body:
                     return
                 op, number = _SHORT.unpack(body)
-                fds = [fd for _, _, sent in ancillary for (fd,) in _DESCRIPTOR.iter_unpack(sent)]
-                self._obey({"op": _ASKED[op], "id": number}, fds)
+                if op == b"s":
+                    self._answer(number, [fd for _, _, sent in ancillary for (fd,) in _DESCRIPTOR.iter_unpack(sent)])
+                elif op == b"k":
+                    self._kill(number)
 
     def end(self) -> NoReturn:
         for pidfd in self._children:
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         os._exit(0)
 
-    def _obey(self, message: dict[str, Any], fds: list[int]) -> None:
-        if message["op"] == "spawn":
-            try:
-                if len(fds) != DESCRIPTORS:  # the kernel drops those for which this process has no room
-                    raise OSError("its descriptors did not arrive: its parent has none left")
-                self._spawn(message["id"], fds)
-            except OSError as error:
-                self.send({"op": "ended", "id": message["id"], "status": None, "why": str(error)})
-            for fd in fds:
-                os.close(fd)
-        elif message["op"] == "kill":
-            for pidfd, (number, _) in self._children.items():
-                if number == message["id"]:
-                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    def _answer(self, number: int, fds: list[int]) -> None:
+        """Fork the child that the host asks for, or say why there is none."""
+        try:
+            if fds != ARRIVE:  # the kernel drops those for which this process has no room
+                raise OSError("its descriptors did not arrive: its parent has none left")
+            self._spawn(number)
+        except OSError as error:
+            self.tell({"op": "ended", "id": number, "status": None, "why": str(error)})
+        for fd in fds:
+            os.close(fd)
 
-    def _spawn(self, number: int, fds: list[int]) -> None:
+    def _kill(self, number: int) -> None:
+        for pidfd, (of_child, _) in self._children.items():
+            if of_child == number:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+    def _spawn(self, number: int) -> None:
         pid = kernel.fork(self._namespaces)
         if pid == 0:
-            self._become_child(fds)
+            self._become_child()
         try:
             pidfd = os.pidfd_open(pid)  # nobody else reaps it: the number is still its own
         except OSError:
@@ -150,16 +160,19 @@ class Zygote:
             raise
         self._children[pidfd] = number, pid
         self._ready.register(pidfd, select.POLLIN)
-        self.send({"op": "spawned", "id": number}, [pidfd])
+        self._send(_SHORT.pack(b"s", number), [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _DESCRIPTOR.pack(pidfd))])
 
-    def _become_child(self, fds: list[int]) -> NoReturn:
+    def _become_child(self) -> NoReturn:
+        """Keep what arrived (and for a moment what tells of the parent's life), lock this process, and serve."""
         try:
-            channel = _take_descriptors(fds, self._alive)
+            os.close(0)
+            os.closerange(OWN, self._alive)
+            os.closerange(self._alive + 1, MAX_DESCRIPTORS)  # this process never has more
             self._lock.close()
-            if select.select([CHANNEL + 1], [], [], 0)[0]:
+            if select.select([self._alive], [], [], 0)[0]:
                 os._exit(0)  # our parent went before the descriptors came
-            os.close(CHANNEL + 1)
-            run.serve(channel)
+            os.close(self._alive)
+            run.serve(self._ends)
         except BaseException:
             traceback.print_exc()
         os._exit(70)
@@ -169,19 +182,21 @@ class Zygote:
         self._ready.unregister(pidfd)
         os.close(pidfd)
         _, status, used = os.wait4(pid, 0)
-        cpu = used.ru_utime + used.ru_stime
-        usage = {"cpu_s": cpu, "memory_bytes": used.ru_maxrss << 10}
-        self.send({"op": "ended", "id": number, "status": os.waitstatus_to_exitcode(status), **usage})
+        cpu_s, memory_bytes = used.ru_utime + used.ru_stime, used.ru_maxrss << 10
+        self._send(_ENDED.pack(b"e", number, os.waitstatus_to_exitcode(status), cpu_s, memory_bytes))
 
-    def send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
-        body = [_encoded(message)]
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send the host what is not said for every program."""
+        self._send(json.dumps(message).encode())
+
+    def _send(self, body: bytes, ancillary: Sequence[tuple[int, int, bytes]] = ()) -> None:
         try:
             try:
-                socket.send_fds(self._control, body, fds)
+                self._control.sendmsg((body,), ancillary)
             except OSError as error:
-                if not fds or error.errno != errno.ETOOMANYREFS:
+                if not ancillary or error.errno != errno.ETOOMANYREFS:
                     raise
-                socket.send_fds(self._control, body, [])  # too many on their way: the host ends it by its number
+                self._control.sendmsg((body,))  # too many on their way: the host ends it by its number
         except OSError:
             self.end()  # the host is gone
 
@@ -216,31 +231,27 @@ class Zygote:
             raise OSError(f"the walls do not hold: {report[1:] or 'a program that tried them was ended'}")
 
 
-def _encoded(message: dict[str, Any]) -> bytes:
-    if message["op"] == "spawned":
-        return _SHORT.pack(b"s", message["id"])
-    if message["op"] == "ended" and message["status"] is not None:
-        return _ENDED.pack(b"e", message["id"], message["status"], message["cpu_s"], message["memory_bytes"])
-    return json.dumps(message).encode()
+def _moved(fd: int) -> int:
+    """Move a descriptor of this process out of the way of those that arrive."""
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, OWN)
+    os.close(fd)
+    return moved
 
 
-def _take_descriptors(fds: list[int], alive: int) -> socket.socket:
-    """Leave 1 and 2 (output), 3 (the channel) and 4 (the parent's life, for a moment), and nothing else."""
-    channel, stdout, stderr, life = (fcntl.fcntl(fd, fcntl.F_DUPFD, 16) for fd in (*fds, alive))
-    for descriptor, number in ((stdout, 1), (stderr, 2), (channel, CHANNEL), (life, CHANNEL + 1)):
-        os.dup2(descriptor, number)
-    os.close(0)
-    os.closerange(CHANNEL + 2, MAX_DESCRIPTORS)  # this process never has more
-    sys.stdin = None
-    return socket.socket(fileno=CHANNEL)
+def _socket_at(number: int) -> socket.socket:
+    """Return a socket of the kind of a channel that has this number."""
+    made = _moved(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).detach())
+    os.dup2(made, number, inheritable=False)
+    os.close(made)
+    return socket.socket(fileno=number)
 
 
 def _connected(settings: dict[str, Any]) -> socket.socket:
     """The socket to the host: inherited, or of the one host that dials a path (a container)."""
     if "listen" not in settings:
-        return socket.socket(fileno=settings["control"])
+        return socket.socket(fileno=_moved(settings["control"]))
     inside.forget_environment()
-    return inside.meet_host(settings["listen"])
+    return socket.socket(fileno=_moved(inside.meet_host(settings["listen"]).detach()))
 
 
 def main() -> None:
@@ -251,9 +262,9 @@ def main() -> None:
         seen = inside.verify(settings["verify"]) if "verify" in settings else {}
         zygote.prepare()
     except OSError as error:
-        zygote.send({"op": "failed", "why": str(error)})
+        zygote.tell({"op": "failed", "why": str(error)})
         os._exit(0)
-    zygote.send({"op": "ready", "tier": settings["tier"], "pid": os.getpid(), **seen})
+    zygote.tell({"op": "ready", "tier": settings["tier"], "pid": os.getpid(), **seen})
     zygote.serve()
     zygote.end()
 

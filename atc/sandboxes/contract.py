@@ -95,7 +95,7 @@ class Job:
 
     program: str
     tools: Mapping[str, Sequence[str]]
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = Limits()
     inputs: Mapping[str, Any] = field(default_factory=dict)
     clock: Clock = field(default_factory=Clock, repr=False, compare=False)
     dry_run: bool = False

@@ -122,6 +122,7 @@ class SocketChannel(Channel):
     def __init__(self, sock: socket.socket, frame_bytes: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._sock, self._limit = sock, frame_bytes
+        self._fd = sock.fileno()  # by which the loop knows it: of a socket it makes a text, to say that it is new
         sock.setblocking(False)
         self._buffer = bytearray()
         self._listener: Listener | None = None
@@ -136,12 +137,12 @@ class SocketChannel(Channel):
     def pause(self) -> None:
         if self._reading:
             self._reading = False
-            self._loop.remove_reader(self._sock)
+            self._loop.remove_reader(self._fd)
 
     def resume(self) -> None:
         if not self._reading:
             try:
-                self._loop.add_reader(self._sock, self._counted(self._read))
+                self._loop.add_reader(self._fd, self._counted(self._read))
             except OSError as error:
                 self._end(SandboxUnavailable(f"a program's channel cannot be read: {error.strerror}"))
                 return
@@ -231,10 +232,17 @@ class Output:
         self._dropped = 0
         os.set_blocking(fd, False)
         self._loop.add_reader(fd, self._read if share is None else share.counting(self._read))
+        self._reading = True
+
+    def stop(self) -> None:
+        """Read no more: the program is being ended."""
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._fd)
 
     def close(self) -> str:
         """Return what was printed. Only what is already in the pipe is still read: the program is gone."""
-        self._loop.remove_reader(self._fd)
+        self.stop()
         for _ in range(8):
             if not self._read():
                 break
@@ -249,7 +257,7 @@ class Output:
         except OSError:
             part = b""
         if not part:
-            self._loop.remove_reader(self._fd)
+            self.stop()
             return False
         room = self._max_bytes - len(self._output)
         self._output += part[: max(room, 0)]
@@ -267,6 +275,11 @@ class Printed:
         """Begin to read, and keep so many bytes of each. ``share``: counts what reading costs."""
         for stream in (stdout, stderr):  # one by one: the first is let go of where the second cannot be read
             self._streams.append(Output(stream, max_bytes, share))
+
+    def stop(self) -> None:
+        """Read no more: the program is being ended."""
+        for stream in self._streams:
+            stream.stop()
 
     def close(self) -> tuple[str, str]:
         """Return what was printed, once the program is gone."""

@@ -1,4 +1,4 @@
-"""The ``process`` sandbox: a fresh, locked CPython process for every program, in under a millisecond. Linux.
+"""The ``process`` sandbox: a fresh, locked CPython process for every program, in a millisecond or two. Linux.
 
 Here a program is executed: r = Execute(C) of ATC §3.2, where the paper has a code interpreter. The parent of all
 programs (``sandbox/zygote.py``) loads Python once; a few locked children of it always wait. Calls travel over a private
@@ -133,7 +133,11 @@ class JailSandbox(Sandbox):
             except FrameError as error:
                 end = Outcome("violation", detail=str(error))
             seconds = time.perf_counter() - began
-            exit_info = await self._end(jail, asked=end.kind != "killed")
+            if end.kind == "killed":
+                exit_info = await self._ended(jail)
+            else:
+                printed.stop()
+                exit_info = await self._end(jail)
         finally:
             channel.close()
             stdout, stderr = printed.close()
@@ -152,19 +156,21 @@ class JailSandbox(Sandbox):
             host_s=session.share.used_s(),
         )
 
-    async def _end(self, jail: Jail, *, asked: bool) -> Exit:
-        """Wait for the process to be gone; what was not asked to go gets a moment to do so by itself."""
-        exit_ = asyncio.wrap_future(jail.exit)
-        if not asked:
-            done, _ = await asyncio.wait([exit_], timeout=1.0)
-            if not done:
-                jail.kill()
-                await asyncio.wait([exit_], timeout=END_S)
-                return Exit(why=RAN_ON)
-        else:
-            jail.kill()
-            await asyncio.wait([exit_], timeout=END_S)
-        return exit_.result() if exit_.done() else Exit(why="it could not be ended")
+    async def _ended(self, jail: Jail) -> Exit:
+        """Wait for the process that went by itself, or closed its channel and gets a moment to go."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                return await asyncio.wrap_future(jail.exit)
+        await self._end(jail)
+        return Exit(why=RAN_ON)
+
+    async def _end(self, jail: Jail) -> Exit:
+        """End the process, and wait for it to be gone."""
+        jail.kill()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                return await asyncio.wrap_future(jail.exit)
+        return Exit(why="it could not be ended")
 
 
 class ProcessSandbox(JailSandbox):

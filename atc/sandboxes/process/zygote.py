@@ -156,7 +156,7 @@ class Zygote:
             jail = Jail(self.spawned, self, ours, stdout, stderr)
             self._jails[jail.number] = jail
         try:
-            self._send({"op": "spawn", "id": jail.number}, [theirs.fileno(), *passed])
+            self._send({"op": "spawn", "id": jail.number}, [*passed, theirs.fileno()])
         except OSError as error:
             self._jails.pop(jail.number, None)
             jail.close()
