@@ -196,6 +196,7 @@ async def atc(kind: str, *, kept: bool, at_once: bool = False) -> AsyncIterator[
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(prefix="atc-call-path-"))
         tools = await stack.enter_async_context(_tools(kind))
+        await stack.enter_async_context(tools.opened())  # the start of a server is no price of a call
         agent = await stack.enter_async_context(
             Agent(tools, keep_runs=kept, runs_dir=folder, learn=False, max_calls=100_000)
         )
