@@ -41,6 +41,7 @@ AWS_MARK = "x-amazon-apigateway-authtype"
 """The extension by which a document says how AWS requests are signed."""
 
 _FLOWS = ("clientCredentials", "authorizationCode", "password")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}\Z")
 
 
@@ -142,7 +143,7 @@ def variable_for(scheme: str) -> str:
 
 def is_header_value(text: str) -> bool:
     """Whether ``text`` may be the value of a header: no control character (so no line break), Latin-1 only."""
-    return all(char == "\t" or (" " <= char <= "ÿ" and not "\x7f" <= char <= "\x9f") for char in text)
+    return _HEADER_VALUE.fullmatch(text) is not None
 
 
 class Credentials:
