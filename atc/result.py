@@ -141,9 +141,24 @@ class Call(Record):
 
     _origins_later: _Later = PrivateAttr(default_factory=lambda: _Later())
 
-    def find_origins_by(self, later: Callable[[], CallOrigins]) -> None:
-        """Let the call's origins be found as soon as somebody reads them. They are no part of its data."""
-        self._origins_later = _Later(later)
+    @classmethod
+    def made_of(cls, data: dict[str, Any], find_origins: Callable[[], CallOrigins] | None = None) -> Call:
+        """Return a call of data that the broker made itself: nothing of it came from outside, and nothing is validated.
+
+        Args:
+            data: all fields, each of its own type. The call keeps this object.
+            find_origins: finds the call's origins when somebody reads them. They are no part of its data.
+        """
+        made = cls.__new__(cls)
+        made.__setstate__(
+            {
+                "__dict__": data,
+                "__pydantic_fields_set__": set(data),
+                "__pydantic_extra__": None,
+                "__pydantic_private__": {"_origins_later": _Later(find_origins)},
+            }
+        )
+        return made
 
     @property
     def origins(self) -> CallOrigins:

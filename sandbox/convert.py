@@ -52,7 +52,7 @@ def to_json(value: object, where: str, depth: int = 0, drawn: Iterator[int] | No
             more than 308 digits, a frame of more than 1,000 rows, or iterators of more than 200,000 items.
         BaseException: whatever an iterator raised.
     """
-    if depth == 0 and _is_plain(value, 0):
+    if depth == 0 and is_plain(value):
         return value
     drawn = itertools.count(1) if drawn is None else drawn
     if value is None or (isinstance(value, (bool, str)) and not isinstance(value, enum.Enum)):
@@ -134,7 +134,7 @@ def duration(value: datetime.timedelta) -> str:
     return f"{'-' * (value.days < 0)}P" + f"{left.days}D" * (left.days > 0) + f"T{parts}" * bool(parts)
 
 
-def _is_plain(value: Any, depth: int) -> bool:
+def is_plain(value: Any, depth: int = 0) -> bool:
     """Whether a value surely is JSON already; most are, and this takes a tenth of the time."""
     kind = type(value)
     if kind is str:
@@ -143,14 +143,14 @@ def _is_plain(value: Any, depth: int) -> bool:
         if depth >= MAX_DEPTH:
             return False
         for key, item in value.items():
-            if type(key) is not str or not key.isascii() or key[:1] == "$" or not _is_plain(item, depth + 1):
+            if type(key) is not str or not key.isascii() or key[:1] == "$" or not is_plain(item, depth + 1):
                 return False  # a key that begins so may be a tag
         return True
     if kind is list:
         if depth >= MAX_DEPTH:
             return False
         for item in value:  # noqa: SIM110 - quicker than a generator
-            if not _is_plain(item, depth + 1):
+            if not is_plain(item, depth + 1):
                 return False
         return True
     if kind is int:

@@ -30,6 +30,8 @@ class Origins:
 
     def add(self, call: int, response: object) -> None:
         """Remember the containers of a response."""
+        if type(response) not in _CONTAINERS:
+            return
         todo: list[tuple[object, tuple[object, ...]]] = [(response, ())]
         self._alive.append(response)
         while todo and len(self._known) < MAX_CONTAINERS:

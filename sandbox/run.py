@@ -285,17 +285,21 @@ def bound(
         if parameter in kwargs:
             raise StubError(tool, f"{tool}() got multiple values for argument {parameter!r}", parameter)
         kwargs[parameter] = value
-    for key, value in kwargs.items():  # what is iterated once must be kept before anything looks into it
-        if not planned.places_in(value):
-            kwargs[key] = convert.listed(value, f"{tool}({key}=…)")
-    unknown = {key: (at, _form(tool, key, kwargs[key])) for key in kwargs if (at := planned.places_in(kwargs[key]))}
     known: dict[str, object] = {}
+    unknown: Awaited = {}
     for key, value in kwargs.items():
-        if key not in unknown:
-            try:
-                known[key] = convert.to_json(value, f"{tool}({key}=…)")
-            except TypeError as problem:
-                raise StubError(tool, str(problem), key) from None
+        if convert.is_plain(value):  # as most are
+            known[key] = value
+            continue
+        if not planned.places_in(value):  # what is iterated once must be kept before anything looks into it
+            value = convert.listed(value, f"{tool}({key}=…)")
+        if at := planned.places_in(value):
+            unknown[key] = at, _form(tool, key, value)
+            continue
+        try:
+            known[key] = convert.to_json(value, f"{tool}({key}=…)")
+        except TypeError as problem:
+            raise StubError(tool, str(problem), key) from None
     return known, unknown
 
 

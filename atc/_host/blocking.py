@@ -108,14 +108,16 @@ def each_of(work: AsyncGenerator[T]) -> Iterator[T]:
 
 MOST_AT_ONCE = 40
 """Calls in threads of this module; those beyond wait for a thread of anyio's."""
+SOON_S = 0.0002
+"""A call that ends in so many seconds is waited for where it is made: the event loop's own way there and back takes
+longer."""
+_MOST_LATE = 63
 _IDLE_S = 10.0
 """Seconds after which a thread without work ends."""
 
 
 async def in_thread(work: Callable[[], T]) -> T:
     """Run what blocks in a thread, with the caller's context variables. Cancelled, it goes on there, and nobody waits.
-
-    It takes the event loop two rounds and two switches of threads: :func:`anyio.to_thread.run_sync` takes five rounds.
 
     Raises:
         BaseException: whatever ``work`` raised.
@@ -124,16 +126,85 @@ async def in_thread(work: Callable[[], T]) -> T:
         import anyio.to_thread  # few runs come here
 
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
     try:
         worker = _IDLE.pop()
     except IndexError:
         worker = _Worker()
         worker.start()
     _BUSY.add(worker)
-    worker.given.put((loop, done, contextvars.copy_context(), work))
-    return await done
+    call = _Call(work)
+    worker.given.put(call)
+    if not _SOON.ends(call):
+        await call.end()
+    return call.result()  # type: ignore[no-any-return]
+
+
+class _Call:
+    """One call in a thread: it is waited for by the thread of the event loop, and, if it takes longer, in the loop."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work, self._context = work, contextvars.copy_context()
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Future[None]] | None = None
+        self.under_way = threading.Lock()
+        self.under_way.acquire()
+
+    def make(self, worker: _Worker) -> None:
+        """Make the call, in the thread of a worker, which is free for another one then."""
+        try:
+            self._value = self._context.run(self._work)
+        except BaseException as error:
+            self._error = error
+        _BUSY.discard(worker)
+        _IDLE.append(worker)
+        self.under_way.release()
+        if self._waiter is not None:
+            loop, done = self._waiter
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
+                loop.call_soon_threadsafe(_tell, done)
+
+    async def end(self) -> None:
+        """Wait for the end of the call in the event loop."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        self._waiter = loop, done
+        if self.under_way.acquire(blocking=False):  # it ended this moment, and may not have seen who waits
+            done.cancel()
+        else:
+            await done
+
+    def result(self) -> Any:
+        """Return what the call returned, or raise what it raised."""
+        if self._error is None:
+            return self._value
+        try:
+            raise self._error
+        finally:
+            self._error = None  # nothing of a call outlives it
+
+
+def _tell(done: asyncio.Future[None]) -> None:
+    if not done.done():  # it was cancelled
+        done.set_result(None)
+
+
+class _Soon:
+    """Waits a moment for calls, without the event loop. The more often that was in vain, the more seldom it is done."""
+
+    def __init__(self) -> None:
+        self._late = self._skip = 0
+
+    def ends(self, call: _Call) -> bool:
+        """Return whether a call has ended."""
+        if self._skip:
+            self._skip -= 1
+            return call.under_way.acquire(blocking=False)
+        if call.under_way.acquire(timeout=SOON_S):
+            self._late = 0
+            return True
+        self._late = self._skip = min(2 * self._late + 1, _MOST_LATE)
+        return False
 
 
 class _Worker(threading.Thread):
@@ -141,43 +212,23 @@ class _Worker(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(name="atc-function", daemon=True)
-        self.given: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.given: queue.SimpleQueue[_Call] = queue.SimpleQueue()
 
     def run(self) -> None:
         while True:
             try:
-                given = self.given.get(timeout=_IDLE_S)
+                call = self.given.get(timeout=_IDLE_S)
             except queue.Empty:
                 try:
                     _IDLE.remove(self)
                 except ValueError:
                     continue  # it was taken this moment
                 return
-            self._make(*given)
-            del given  # nothing of a call outlives it
-
-    def _make(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        done: asyncio.Future[Any],
-        context: contextvars.Context,
-        work: Callable[[], Any],
-    ) -> None:
-        try:
-            tell = done.set_result, context.run(work)
-        except BaseException as error:
-            tell = done.set_exception, error
-        _BUSY.discard(self)
-        _IDLE.append(self)
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
-            loop.call_soon_threadsafe(_told, done, *tell)
+            call.make(self)
+            del call  # nothing of a call outlives it
 
 
-def _told(done: asyncio.Future[Any], tell: Callable[[Any], None], what: Any) -> None:
-    if not done.done():  # it was cancelled
-        tell(what)
-
-
+_SOON = _Soon()
 _IDLE: list[_Worker] = []
 _BUSY: set[_Worker] = set()
 

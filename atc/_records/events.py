@@ -14,6 +14,7 @@ from typing import Any, Literal, NotRequired, Protocol, overload
 
 from typing_extensions import TypedDict
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 VERSION = 1
 """Of the events' form, in every line of a trace."""
 
@@ -416,7 +417,7 @@ class Event:
 
     def line(self) -> str:
         """Return the line that a trace file holds, without its end."""
-        return json.dumps(self.record(), ensure_ascii=False, default=str)
+        return _ENCODER.encode(self.record())
 
 
 _Assembled = Literal[

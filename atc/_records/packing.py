@@ -42,8 +42,12 @@ def is_plain(value: Any) -> bool:
     """
     if type(value) is not dict:
         return type(value) in _SCALARS
-    if len(value) > SMALL or (len(value) == 1 and _only_tag(value) is not None):
+    if len(value) > SMALL:
         return False
+    if len(value) == 1:
+        (key,) = value
+        if type(key) is not str or key[-len(TAG) :] == TAG:
+            return False
     return _SCALARS.issuperset(map(type, value.values()))
 
 
@@ -99,9 +103,10 @@ def holds_bytes(value: Any) -> bool:
 
 def is_small(value: Any) -> bool:
     """Return whether a value holds so few others that to visit each costs less than to write it as text."""
+    if is_plain(value):
+        return True
     waiting, left = [value], SMALL
-    while waiting:
-        at = waiting.pop()
+    for at in waiting:  # which grows meanwhile
         if isinstance(at, dict | list | tuple):
             left -= len(at)
             if left < 0:

@@ -131,6 +131,7 @@ class Approving:
         self._asking = asyncio.Lock()
         self._denied: dict[CallKey, tuple[Refusal, RefusedBy]] = {}
         self._series = Series()
+        self._shown: dict[int, Invocation] = {}  # what was done already, as questions show it
         self.origins: Callable[[], ArgumentOrigins] | None = None
         """Returns what finds where arguments come from; ``None`` where no program makes calls."""
         self.author_saw_any: Callable[[], bool] = bool
@@ -200,12 +201,12 @@ class Approving:
         return None
 
     async def _approve_read(self, approval: Approval, attempt: Attempt) -> None:
-        request = self._request(attempt)
         if approval.policy is not None:
+            request = self._request(attempt)
             judgement = approval.policy.judge(request)
             await self._ask(judgement.answer, request, attempt, judgement=judgement)
         elif (asker := approval.of_read()) is not None:
-            await self._ask(asker, request, attempt)
+            await self._ask(asker, self._request(attempt), attempt)
 
     async def _approve_again(self, approval: Approval, attempt: Attempt) -> None:
         """Let a call in doubt be sent again unasked: its yes was for this call. A rule that denies it now comes first.
@@ -435,12 +436,18 @@ class Approving:
         """Add to a request where its arguments come from, what is done already, and how long the run can wait."""
         call = attempt.finish(CallReply(), self.redactor)
         feeds = await self.feeds_of(call) if self.feeds_of is not None else ()
-        done = tuple(Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments)) for entry in self.writes())
+        done = tuple(map(self._as_shown, self.writes()))
         until = self.until()
         wait_s = None if until is None else max(0.0, until - asyncio.get_running_loop().time())
         await self._follow(attempt)
         origins, strangers = attempt.origins or {}, attempt.strangers
         return replace(request, feeds=feeds, done=done, wait_s=wait_s, origins=origins, strangers=strangers)
+
+    def _as_shown(self, entry: CallEntry) -> Invocation:
+        """Return a call that was done as every later question shows it: there may be many of both."""
+        if entry.number not in self._shown:
+            self._shown[entry.number] = Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments))
+        return self._shown[entry.number]
 
     def _request(self, attempt: Attempt) -> ApprovalRequest:
         protocol = attempt.granted.protocol

@@ -24,12 +24,13 @@ _VALUES = {"arguments", "original", "value"}
 _NESTED = ("notes", "repairs", "drift", "awaits")
 _LEFT_OUT = ("data_flow", "within", "outer_line")
 """Fields that :class:`Call` leaves out where they say nothing."""
+NO_REPLY = CallReply()
 CUT = "(cut)"
 KEPT_OF_REFUSED = 4_000
 """Characters of a refused call's arguments."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class AskedAbout:
     """A call of whose arguments somebody asks where they came from.
 
@@ -62,6 +63,7 @@ class Attempt:
         number: of the call in the run.
         program: number of the program that makes it (:attr:`atc.calls.journal.Journal.attempt`).
         stage: number of the run's stage.
+        tool: the tool's name, as the program wrote it.
         arguments: as they are sent: the program's own, until a repair changes them.
         granted: the tool. The stage ``granted`` sets it, with ``effect`` and ``source``, and ``session``, the recorded
             login that goes with a call which is no read.
@@ -84,6 +86,7 @@ class Attempt:
     number: int
     program: int
     stage: int = 0
+    tool: str = field(init=False)
     arguments: dict[str, Any] = field(init=False)
     granted: Tool = field(init=False, repr=False)
     key: CallKey = field(init=False, repr=False)
@@ -120,15 +123,10 @@ class Attempt:
     service_message: str | None = None
     traceback: str | None = None
     error: ToolError | None = None
-    reply: CallReply = field(default_factory=CallReply)
+    reply: CallReply = NO_REPLY
 
     def __post_init__(self) -> None:
-        self.arguments = self.request.arguments
-
-    @property
-    def tool(self) -> str:
-        """The tool's name, as the program wrote it."""
-        return self.request.tool
+        self.tool, self.arguments = self.request.tool, self.request.arguments
 
     @property
     def reads(self) -> bool:
@@ -201,17 +199,20 @@ class Attempt:
     @property
     def is_cut(self) -> bool:
         """Whether it was refused, and its record keeps a part of its arguments alone: nothing else keeps them whole."""
+        if self.status != "refused":
+            return False
         return any(each is not None and each.keys() == {CUT} for each in (self.arguments, self.original))
 
     def asked(self) -> AskedAbout:
         """Return what its origins are found by."""
+        unknown = dict.fromkeys(self.request.unknown)
         return AskedAbout(
             program=(self.stage, self.program),
             index=self.number,
             tool=self.tool,
             line=self.request.line,
-            given={**self.request.arguments, **dict.fromkeys(self.request.unknown)},
-            sent={**self.arguments, **dict.fromkeys(self.request.unknown)},
+            given=self.request.arguments | unknown,
+            sent=self.arguments | unknown,
             repairs=self.repairs,
             said=self.request.origins,
             by_model=bool(self.repaired_for) or any(each.kind == "model" for each in self.repairs),
@@ -219,39 +220,37 @@ class Attempt:
 
     def finish(self, reply: CallReply, redactor: Redactor) -> Call:
         """Return the call as the run's result holds it, credentials masked."""
-        call = Call(
-            index=self.number,
-            attempt=self.program,
-            tool=redactor.text(self.tool),
-            arguments=redactor.value(self.arguments),
-            effect=self.effect,
-            status=self.status,
-            value=reply.value,
-            error=reply.error,
-            error_status=reply.status,
-            cause=self.cause,
-            refused_by=self.refused_by,
-            line=self.request.line,
-            seconds=round(self.seconds, 6),
-            notes=tuple(map(redactor.text, self.notes)),
-            original=redactor.value(self.original) if self.original is not None else None,
-            repairs=tuple(_masked(each, redactor) for each in self.repairs),
-            drift=tuple(Drift(path=each.path, what=redactor.text(each.what)) for each in self.drift),
-            body_error=self.body_error,
-            service_message=self.service_message,
-            traceback=self.traceback,
-            page=self.request.page,
-            stage=self.stage,
-            awaits=tuple(self.awaits),
-            repaired_by=self.repaired_by,
-            again=0 if self.again is None else self.again.number,
-            data_flow=masked_flow(self._flow(), redactor),
-            within=self.request.within,
-            outer_line=self.request.outer if self.request.within else 0,
-        )
-        if self.origins_later is not None:
-            call.find_origins_by(self.origins_later)
-        return call
+        data: dict[str, Any] = {
+            "index": self.number,
+            "attempt": self.program,
+            "tool": redactor.text(self.tool),
+            "arguments": dict(redactor.value(self.arguments)),
+            "effect": self.effect,
+            "status": self.status,
+            "value": reply.value,
+            "error": reply.error,
+            "error_status": reply.status,
+            "cause": self.cause,
+            "refused_by": self.refused_by,
+            "line": self.request.line,
+            "seconds": round(self.seconds, 6),
+            "notes": tuple(map(redactor.text, self.notes)),
+            "original": redactor.value(self.original) if self.original is not None else None,
+            "repairs": tuple(_masked(each, redactor) for each in self.repairs),
+            "drift": tuple(Drift(path=each.path, what=redactor.text(each.what)) for each in self.drift),
+            "body_error": self.body_error,
+            "service_message": self.service_message,
+            "traceback": self.traceback,
+            "page": self.request.page,
+            "stage": self.stage,
+            "awaits": tuple(self.awaits),
+            "repaired_by": self.repaired_by,
+            "again": 0 if self.again is None else self.again.number,
+            "data_flow": masked_flow(self._flow(), redactor),
+            "within": self.request.within,
+            "outer_line": self.request.outer if self.request.within else 0,
+        }
+        return Call.made_of(data, self.origins_later)
 
 
 def _masked(repair: ArgumentRepair, redactor: Redactor) -> ArgumentRepair:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -267,11 +267,12 @@ class Broker:
         Raises:
             JournalError: it cannot be written down, so nothing may take the write's place.
         """
-        if tool not in self.tools or self._as_recorded(self.tools[tool]).protocol.effect is not Effect.READ:
+        source = self.source_of(tool)
+        if tool not in self.tools or self._as_recorded(self.tools[tool], source).protocol.effect is not Effect.READ:
             substitutes = substitutes[:1]
             for each in substitutes:
-                self.journal.ban(tool, each, (self.source_of(tool), self.source_of(each.tool)))
-        self.broken_tools.add(tool, substitutes, self.source_of(tool))
+                self.journal.ban(tool, each, (source, self.source_of(each.tool)))
+        self.broken_tools.add(tool, substitutes, source)
 
     def begin_program(self, warnings: Mapping[str, tuple[str, ...]] | None = None) -> None:
         """Begin a new program. ``warnings``: by tool, what the check warned about in it and a call depends on."""
@@ -410,8 +411,9 @@ class Broker:
         if tool.transport is None:
             message = f"{attempt.tool!r} has no transport: it can be shown, not called"
             raise CallRefused(message, status="not_granted")
-        attempt.granted = self._as_recorded(tool)
-        attempt.effect, attempt.source = attempt.granted.protocol.effect, self.source_of(attempt.tool)
+        attempt.source = self.source_of(attempt.tool)
+        attempt.granted = self._as_recorded(tool, attempt.source)
+        attempt.effect = attempt.granted.protocol.effect
         attempt.session = None if attempt.reads else attempt.granted.session
         refuse_too_many(attempt.arguments, self.policy.max_values)
 
@@ -528,7 +530,8 @@ class Broker:
         if attempt.unread is None:
             self._responses.note_drift(attempt)
             self._responses.note_error(attempt, attempt.value)
-        attempt.next_page = self.redactor.value(attempt.next_page)
+        if attempt.next_page is not None:
+            attempt.next_page = self.redactor.value(attempt.next_page)
 
     async def _outcome(self, attempt: Attempt) -> CallReply:
         """Write into the journal what came of the call."""
@@ -592,11 +595,10 @@ class Broker:
         attempt.notes.append(f"read {age:.0f} s ago for an earlier task of this conversation")
         return entry
 
-    def _as_recorded(self, tool: Tool) -> Tool:
+    def _as_recorded(self, tool: Tool, source: SourceKey | None) -> Tool:
         """Give a tool that is now said to read the effect that the journal has of it, if it acted, or waits."""
         if tool.protocol.effect is not Effect.READ:
             return tool
-        source = self.source_of(tool.name)
         acted = self.journal.acted(tool.name, source)
         effect = self.journal.parked.effect_of(tool.name, source) if acted is None else acted.effect
         return tool if effect is None else tool.graded(effect)
@@ -650,7 +652,7 @@ class Broker:
         if attempt.error is not None:
             attempt.reply = attempt.fail(attempt.error, self.redactor)
             if self.applying is not None and self.applying.ends(attempt.error):
-                attempt.reply = replace(attempt.reply, ends=True)
+                attempt.reply = attempt.reply._replace(ends=True)
         self._approving.let_ask(attempt)
         call = attempt.finish(attempt.reply, self.redactor)
         self.calls.append(call)

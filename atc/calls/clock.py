@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import operator
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from typing import Any, Generic, TypeVar
@@ -21,7 +22,6 @@ from typing import Any, Generic, TypeVar
 
 
 T = TypeVar("T")
-M = TypeVar("M")
 
 
 class HostTime:
@@ -34,42 +34,66 @@ class HostTime:
     def __init__(self) -> None:
         self.used_s = 0.0
 
-    def steps(self, work: Awaitable[T]) -> Awaitable[T]:
+    def steps(self, work: Awaitable[T]) -> Steps[T]:
         """Return ``work``, each of whose steps is counted; while it waits, nothing is."""
-        return MeasuredSteps(work, time.thread_time, self._add)
+        return Steps(work, self._measured)
 
-    def _add(self, began: float) -> None:
-        self.used_s += time.thread_time() - began
+    def _measured(self, work: Callable[..., Any], *given: Any) -> Any:
+        began = time.thread_time()
+        try:
+            return work(*given)
+        finally:
+            self.used_s += time.thread_time() - began
 
 
-class MeasuredSteps(Generic[T, M]):
-    """An awaitable, each of whose steps is measured; while it waits, nothing is.
+class Steps(Generic[T]):
+    """An awaitable whose steps, between which it waits, are made one by one; the first ones before it is awaited.
 
     Args:
         work: what is awaited.
-        begin: called before each step.
-        end: called after it with what ``begin`` returned, also where the step raises.
+        make: makes a step, which is a callable with its arguments.
+
+    Attributes:
+        make: the same for the steps to come.
+        over: whether there is no further step.
+        value: what ``work`` returned, once it is over.
+        waits_for: what it waits for before the next step.
     """
 
-    def __init__(self, work: Awaitable[T], begin: Callable[[], M], end: Callable[[M], None]) -> None:
-        self._work, self._begin, self._end = work, begin, end
+    value: T
+
+    def __init__(self, work: Awaitable[T], make: Callable[..., Any] = operator.call) -> None:
+        self._steps, self.make = work.__await__(), make
+        self.begun = self.over = False
+        self.waits_for: Any = None
+
+    def step(self, error: BaseException | None = None) -> bool:
+        """Make a step, and return whether it was the last. ``error`` is raised where the work waits.
+
+        Raises:
+            BaseException: what the work raised.
+        """
+        self.begun = True
+        try:
+            if error is None:
+                self.waits_for = self.make(self._steps.send, None)
+            else:
+                self.waits_for = self.make(self._steps.throw, error)
+        except StopIteration as stop:
+            self.over, self.value = True, stop.value
+        return self.over
 
     def __await__(self) -> Generator[Any, Any, T]:
-        steps, begin, end = self._work.__await__(), self._begin, self._end
-        error: BaseException | None = None
-        while True:
-            mark = begin()
+        if not self.begun:
+            self.step()
+        while not self.over:
+            error: BaseException | None = None
             try:
-                waits_for = steps.send(None) if error is None else steps.throw(error)
-            except StopIteration as stop:
-                return stop.value  # type: ignore[no-any-return]
-            finally:
-                end(mark)
-            try:
-                yield waits_for
-                error = None
+                yield self.waits_for
             except BaseException as thrown:  # it is cancelled: that is the work's to see
                 error = thrown
+            self.step(error)
+        return self.value
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -113,6 +137,18 @@ class Clock:
             TimeoutError: the block took longer; its :meth:`Deadline.expired` is true then.
         """
         return Deadline(self._deadlines, seconds, stopped=self.stopped)
+
+    async def within(self, seconds: float, work: Awaitable[T]) -> T:
+        """Return what ``work`` returns, within a :meth:`timeout`. Where it waits for nothing, there is no timer.
+
+        Raises:
+            TimeoutError: it took longer.
+        """
+        steps = Steps(work)
+        if not steps.step():
+            async with self.timeout(seconds):
+                await steps
+        return steps.value
 
     @contextlib.contextmanager
     def watched(self, watcher: Callable[[bool], None]) -> Iterator[None]:

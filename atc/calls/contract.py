@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from atc._records.origins import CallOrigins
 
 
-@dataclass(frozen=True)
-class CallRequest:
+class CallRequest(NamedTuple):
     """A call as the program asked for it.
 
     Attributes:
@@ -33,7 +32,7 @@ class CallRequest:
     arguments: dict[str, Any]
     line: int
     page: int = 0
-    unknown: Mapping[str, Sequence[tuple[int, tuple[str | int, ...]]]] = field(default_factory=dict)
+    unknown: Mapping[str, Sequence[tuple[int, tuple[str | int, ...]]]] = MappingProxyType({})
     forms: Mapping[str, Any] | None = None
     origins: CallOrigins | None = None
     outer: int = 0
@@ -45,8 +44,7 @@ class CallRequest:
         return self.outer if self.within else self.line
 
 
-@dataclass(frozen=True)
-class CallReply:
+class CallReply(NamedTuple):
     """Holds what the host answers to a call: a value, or an error that the program may catch as ``ToolError``.
 
     ``planned``: a dry run did not make the call, so nobody knows the value. A program can hand it on, and ends where it

@@ -136,6 +136,7 @@ class Journal:
         self._tools = KnownTools()
         self._acted: dict[CallKey, CallEntry] = {}  # the first call with effects of each tool
         self._equal: dict[str, list[CallEntry]] = {}  # by the digest of their arguments
+        self._unended: list[CallEntry] = []  # the calls with effects, but not all that have ended: see _all_in_doubt
         self._left: dict[CallKey, CallEntry] = {}  # done for earlier requests that had no answer
         self._reads = EarlierReads()
         self._repaired = RepairedBefore()
@@ -152,7 +153,7 @@ class Journal:
         self._met: set[int] = set()
         self._taken_up: set[int] = set()  # in doubt, and sent again by the program that runs
         self._own: set[int] = set()  # begun by this process
-        self._earlier: tuple[tuple[int, int], list[CallEntry]] | None = None
+        self._earlier: tuple[tuple[int, int], list[CallEntry], list[CallEntry]] | None = None
         self._last_begun = 0
         self._begun_before: dict[int, int] = {}  # the last call begun when this write was done, or left out
         self._reads_after = 0  # no read up to this number answers the program that runs
@@ -249,7 +250,7 @@ class Journal:
         program that reads twice looks for a change. Reads of another process are not used.
         """
         found = self._reads.take(key, seconds)
-        return None if found is None or any(each.in_doubt for each in self.entries.values()) else found
+        return None if found is None or self._all_in_doubt() else found
 
     def reuse(self, number: int, earlier: CallEntry, arguments: dict[str, Any]) -> None:
         """Write the answer of an earlier task's read down as one of this task: its revisions are given it, too."""
@@ -479,6 +480,8 @@ class Journal:
 
     def claim(self, key: CallKey) -> CallEntry | None:
         """Return the recorded success that answers this call, if an earlier program made it; each answers once."""
+        if not self._earlier_calls()[0]:
+            return None
         found: list[tuple[CallEntry, CallKey]] = []
         for each in self._tools.same(key):
             recorded, position = self._successes.get(each, []), self._claimed[each]
@@ -505,8 +508,8 @@ class Journal:
 
     def doubtful(self, key: CallKey) -> CallEntry | None:
         """Return the same call with effects, begun before, whose outcome is unknown; not one that is under way."""
-        for entry in self._equal.get(key.digest, ()):
-            if same_tool(entry.key, key) and entry.in_doubt and not self._is_under_way(entry):
+        for entry in self._all_in_doubt():
+            if entry.key.digest == key.digest and same_tool(entry.key, key) and not self._is_under_way(entry):
                 self._met.add(entry.number)
                 return entry
         return None
@@ -534,7 +537,15 @@ class Journal:
 
     def in_doubt(self) -> CallEntry | None:
         """Return the first call with effects whose outcome is unknown, of any task and process."""
-        return next((entry for entry in self.entries.values() if entry.in_doubt), None)
+        return next(iter(self._all_in_doubt()), None)
+
+    def _all_in_doubt(self) -> list[CallEntry]:
+        """Return the calls with effects whose outcome is unknown, those under way too, in order.
+
+        What was done, or surely was not, stays so: it is looked at once.
+        """
+        self._unended = [entry for entry in self._unended if entry.state in ("open", "unknown")]
+        return [entry for entry in self._unended if entry.in_doubt]
 
     def doubtful_tools(self) -> Mapping[tuple[str, SourceKey | None], CallEntry]:
         """Return the tools of all calls with effects whose outcome is unknown; not of those that are under way.
@@ -542,8 +553,8 @@ class Journal:
         Each by its name and by what it is known by at its source, with its first such call.
         """
         found: dict[tuple[str, SourceKey | None], CallEntry] = {}
-        for entry in self.entries.values():
-            if entry.in_doubt and not self._is_under_way(entry):
+        for entry in self._all_in_doubt():
+            if not self._is_under_way(entry):
                 found.setdefault((entry.tool, entry.key.source), entry)
         return found
 
@@ -569,12 +580,15 @@ class Journal:
 
     def acted(self, tool: str, source: SourceKey | None = None) -> CallEntry | None:
         """Return a call of this tool that this journal holds as a write, whatever the tool is said to do now."""
-        return self._same(self._acted, CallKey(tool, "", source))
+        return None if not self._acted else self._same(self._acted, CallKey(tool, "", source))
 
     def unasked(self, tool: str, source: SourceKey | None = None) -> CallEntry | None:
         """Return a write that an earlier program did, or may have done, and that this one has not asked for (yet)."""
+        _, writes = self._earlier_calls()
+        if not writes:
+            return None
         asked = CallKey(tool, "", source)
-        earlier = [entry for entry in self._earlier_writes() if same_tool(entry.key, asked)]
+        earlier = [entry for entry in writes if same_tool(entry.key, asked)]
         for entry in earlier:
             if entry.in_doubt and entry.number > self.before and entry.number not in self._met:
                 return entry
@@ -584,16 +598,16 @@ class Journal:
                     return entry
         return None
 
-    def _earlier_writes(self) -> list[CallEntry]:
-        """Return the calls with effects that another program made than the one that runs.
+    def _earlier_calls(self) -> tuple[list[CallEntry], list[CallEntry]]:
+        """Return the calls that another program made than the one that runs, and those of them that have effects.
 
         They are looked for once a program: what it makes itself is none of them.
         """
         program = self.stage, self.attempt
         if self._earlier is None or self._earlier[0] != program:
-            writes = (entry for entry in self.entries.values() if entry.effect is not Effect.READ)
-            self._earlier = program, [entry for entry in writes if self._is_earlier(entry)]
-        return self._earlier[1]
+            calls = [entry for entry in self.entries.values() if self._is_earlier(entry)]
+            self._earlier = program, calls, [entry for entry in calls if entry.effect is not Effect.READ]
+        return self._earlier[1:]
 
     @property
     def has_repaired(self) -> bool:
@@ -724,6 +738,7 @@ class Journal:
         self._equal.setdefault(entry.key.digest, []).append(entry)
         if entry.effect is not Effect.READ:
             self._acted.setdefault(entry.key._replace(digest=""), entry)
+            self._unended.append(entry)
         self._repaired.note(entry)
 
     def _same(self, entries: Mapping[CallKey, CallEntry], key: CallKey) -> CallEntry | None:

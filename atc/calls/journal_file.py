@@ -55,6 +55,7 @@ _UNFINISHED = [
     )
 ]
 """Tokens that are cut short, and one that could stand in their place."""
+_ENCODER = json.JSONEncoder(allow_nan=False)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -116,7 +117,7 @@ class JournalFile:
         """
         if self._file is None:
             raise JournalError(f"the journal {self.path} is closed")
-        lines = b"".join(json.dumps(record, allow_nan=False).encode() + b"\n" for record in records)
+        lines = b"".join(_ENCODER.encode(record).encode() + b"\n" for record in records)
         try:
             if self._file.write(lines) != len(lines):
                 raise OSError(0, "the disk took a part of it only")

@@ -51,15 +51,19 @@ def _copied(value: Any) -> tuple[Any, str] | None:
 
     What equals its copy has no key that stands twice in the text, and none that is no text.
     """
-    if is_small(value) and not is_plain(value):
+    plain = is_plain(value)
+    if not plain and is_small(value):
         return None
     try:
         text = _ENCODER.encode(value)
-        text.encode()
+        if not text.isascii():
+            text.encode()
     except (TypeError, ValueError, RecursionError):
         return None
     if f'{TAG}"' in text or _LONG_NUMBER.search(text) is not None:
         return None
+    if plain and type(value) is not dict:
+        return value, text
     bound_size(text)
     copy = json.loads(text)
     return (copy, text) if copy == value else None
@@ -105,7 +109,7 @@ def canonical(value: Any) -> str:
     Raises:
         ValueError: NaN or infinity, or two keys of an object that differ only in their Unicode form.
     """
-    text = None if is_small(value) and not is_plain(value) else _ready(value)
+    text = _ready(value) if is_plain(value) or not is_small(value) else None
     return _CANONICAL.encode(_normal(pack(value))) if text is None else text
 
 

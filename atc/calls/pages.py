@@ -71,9 +71,7 @@ class Pages:
         if request.tool == ALL_PAGES and ALL_PAGES not in self._broker.tools:
             return await self._all(request)
         if request.unknown:
-            request = dataclasses.replace(
-                request, unknown=self._run_numbers(request), forms=self._with_run_numbers(request)
-            )
+            request = request._replace(unknown=self._run_numbers(request), forms=self._with_run_numbers(request))
         handled = await self._broker.handled(request)
         self._served(request, Part(handled.number))
         return self._answered(request, handled.reply, handled.number)
@@ -154,7 +152,7 @@ class Pages:
         name, given = request.arguments.get("tool"), request.arguments.get("arguments")
         if not isinstance(name, str) or not isinstance(given, dict) or len(request.arguments) != 2:
             return self._refused(request, CallRefused("it takes a tool and its arguments", status="invalid_arguments"))
-        request = dataclasses.replace(request, tool=name[:200], arguments=given)
+        request = request._replace(tool=name[:200], arguments=given)
         known_tool = self._broker.tools.get(name)
         asked = given if known_tool is None else original_arguments(known_tool.protocol, given)
         self._asked[self._broker.journal.attempt, request.number] = request.tool, asked
@@ -183,7 +181,7 @@ class Pages:
         """
         arguments = reader.begin()
         while arguments is not None:
-            page_request = dataclasses.replace(request, arguments=arguments, page=reader.number)
+            page_request = request._replace(arguments=arguments, page=reader.number)
             handled = await self._broker.handled(page_request)
             if handled.reply.planned:
                 self._served(request, Part(handled.number))

@@ -176,6 +176,8 @@ class ParkedCalls:
 
     def rounds(self) -> set[int]:
         """Return the rounds in which those were asked about that were not made yet."""
+        if not self.of_number:
+            return set()
         gone = self._used() | self._replaced
         return {call.round for number, call in self.of_number.items() if number not in gone}
 
@@ -201,6 +203,8 @@ class ParkedCalls:
 
     def effect_of(self, tool: str, source: SourceKey | None) -> Effect | None:
         """Return the effect of a tool as it was when a call of it was parked; ``None`` where none was."""
+        if not self.of_number:
+            return None
         asked = CallKey(tool, "", source)
         return next((Effect(e.shown.effect) for e in self.of_number.values() if same_tool(e.key, asked)), None)
 
@@ -324,9 +328,8 @@ class ReadsAgain:
         Returns:
             The change since the last of these rounds, if there is one.
         """
-        place = self._made[key]
-        self.note_answered(key)
-        found = None
+        place, found = self._made[key], None
+        self._made[key] = place + 1
         for asked in sorted(rounds):
             recorded = self._rounds[asked].get(key, ()) if asked < self.round else None
             if recorded is None:

@@ -14,7 +14,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from atc.calls.contract import CallHandler, CallReply, CallRequest
@@ -96,7 +96,7 @@ class ReplyTimes:
             now = time.monotonic()
             self._passed_s, self._since = self._passed_s + now - self._since, now
             self._say(number)
-        return replace(reply, passed_s=self._passed_s)
+        return reply._replace(passed_s=self._passed_s)
 
     def _say(self, number: int) -> None:
         self._note(number, self._passed_s)

@@ -61,9 +61,10 @@ class Responses:
             if f'{TAG}"' in text or not self._redactor.is_clean(text):
                 value = self._redactor.value(value)
                 text = json.dumps(pack(value), ensure_ascii=False)
-            if (count := count_values(text, self._most_values)) > self._most_values:
-                raise TooMany(f"it holds {count:,} values, over the limit of {self._most_values:,}")
-            size = len(text.encode())
+            most = self._most_values  # of which each takes a character at least
+            if len(text) > most and (count := count_values(text, most)) > most:
+                raise TooMany(f"it holds {count:,} values, over the limit of {most:,}")
+            size = len(text) if text.isascii() else len(text.encode())
             if size <= self._limit:
                 return value
             problem = ToolError(

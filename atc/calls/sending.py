@@ -199,19 +199,18 @@ class Sender:
         refuse_effect(attempt.granted.protocol.effect, dry_run=self.reads_only)
         mark = _SentMark(mark_sent)
         try:
-            return await self._again_if_lost(attempt, mark)
-        finally:
-            if mark.problem is not None:
-                raise mark.problem
-
-    async def _again_if_lost(self, attempt: Attempt, mark: _SentMark) -> Answered:
-        """Send a call; a write whose answer was lost once more at once, if it bears an idempotency key."""
-        try:
             return await self._in_time(attempt, mark)
         except ToolError as error:
             if mark.problem is not None or not _may_be_sent_again(attempt, error):
                 raise
             lost = error
+        finally:
+            if mark.problem is not None:
+                raise mark.problem
+        return await self._once_more(attempt, mark, lost)
+
+    async def _once_more(self, attempt: Attempt, mark: _SentMark, lost: ToolError) -> Answered:
+        """Send a write whose answer was lost once more at once, with its idempotency key."""
         await asyncio.sleep(self.retry_wait_s if lost.retry_after is None else lost.retry_after)
         if not _may_be_sent_again(attempt, lost):
             raise lost
@@ -225,14 +224,13 @@ class Sender:
 
     async def _in_time(self, attempt: Attempt, mark: _SentMark) -> Answered:
         remote = attempt.granted.protocol.source.remote
+        trying = self._with_retries(attempt, mark)
+        if remote:
+            trying = self._counted(trying)
+        if not getattr(attempt.granted.transport, "blocks", False):  # else in a thread: nothing has a hand on our task
+            trying = _unless_cancelled(trying)
         try:
-            async with self.clock.timeout(self.timeout_s):
-                trying = self._with_retries(attempt, mark)
-                if remote:
-                    trying = self._counted(trying)
-                if getattr(attempt.granted.transport, "blocks", False):
-                    return await trying  # in a thread, where nothing has a hand on our task
-                return await _unless_cancelled(trying)
+            return await self.clock.within(self.timeout_s, trying)
         except (ToolError, InputNeeded):
             raise
         except TimeoutError:

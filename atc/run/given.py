@@ -49,6 +49,7 @@ class Facts:
         done: calls with effects that are done, of all programs of the run; a revision gets their answers from the
             journal.
         attempt: number of the program among those of the run that ran.
+        printed: what the program wrote to its output, and then to its error output; the last of each, where it is long.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -56,6 +57,7 @@ class Facts:
     remark: Fault | None = None
     done: tuple[CallEntry | Call, ...] = ()
     attempt: int = -1
+    printed: str = ""
 
     @property
     def unknown(self) -> dict[int, str]:
@@ -132,6 +134,7 @@ class Given(Strategy):
             entries = run.broker.journal.entries.values()
             done = (each for each in entries if each.effect is not Effect.READ and each.state == "done")
             self.facts.done, self.facts.attempt = tuple(done), run.broker.journal.attempt
+            self.facts.printed = run.printed
 
     async def resume(self, run: Run, stored: StoredRun) -> Ending:
         """Run it as a revision: what the run's earlier programs did is answered from the journal."""

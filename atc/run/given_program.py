@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from atc._host.invisible import visible
-from atc._records.events import Event
 from atc._records.packing import unpack
 from atc.errors import JournalError, UsageError
 from atc.models.base import NoModel
@@ -37,13 +36,10 @@ class GivenRun:
 
     Attributes:
         result: of its run.
-        stdout: what it printed; the last of it, where that is long. ``stderr``: likewise.
         facts: what else there is to know (:class:`atc.run.given.Facts`).
     """
 
     result: Result[Any]
-    stdout: str = ""
-    stderr: str = ""
     facts: Facts = field(default_factory=Facts)
 
 
@@ -99,25 +95,17 @@ async def run_given(
     else:
         raise UsageError("give a program, or the run whose program goes on")
     await asyncio.to_thread(_check, agent, inputs or {})  # they may be large
-    printed: dict[str, str] = {}
-
-    def heard(event: Event) -> None:
-        if event.kind == "program_ended":
-            printed.update(stdout=event.data["stdout"], stderr=event.data["stderr"])
-        if listener is not None:
-            listener(event)
-
     strategy = Given(program, inputs, kept, by_user=by_user)
     result = await agent._begin(
         request,
         resumed=stored,
         strategy=strategy,
         opened_by=NAME,
-        listener=heard,
+        listener=listener,
         run_id=run_id,
         model=NoModel(),
     )
-    return GivenRun(result, facts=strategy.facts, **printed)
+    return GivenRun(result, facts=strategy.facts)
 
 
 def title_of(source: str, tools: Collection[str]) -> str:

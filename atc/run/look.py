@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
@@ -132,7 +131,7 @@ class Look:
             self._under_way -= 1
         if looks and reply.error is None and not reply.planned:
             self.values = dict(request.arguments)  # of the request: where the journal answers, nothing else has them
-            return dataclasses.replace(reply, ends=True)
+            return reply._replace(ends=True)
         return reply
 
 

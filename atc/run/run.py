@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -174,6 +174,8 @@ class Run:
         self._input_origins: InputOrigins | None = None
         self.last_answer: Any = None
         """What the program that ran last set as its answer."""
+        self.printed = ""
+        """What it wrote to its output and its error output: the last of each, credentials masked."""
         self.author: Author | None = None if self.past is None else self.with_author()
         self.broker.follow(
             lambda: self.origins,
@@ -459,6 +461,7 @@ class Run:
         self.isolation, self.said = f"{self.sandbox.name}/{outcome.isolation}", outcome.said
         ended = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
         printed = {"stdout": outcome.stdout[-MAX_OUTPUT:], "stderr": outcome.stderr[-MAX_OUTPUT:]}
+        self.printed = broker.redactor.text("".join(printed.values()))
         measured = {"isolation": self.isolation, "host_s": round(outcome.host_s, 6)}
         seen = self.look.values if self.look is not None else None
         looked: dict[str, Any] = {"looked": list(seen)} if seen is not None else {}
@@ -664,6 +667,6 @@ def _marked(call: CallHandler, linked: Linked) -> CallHandler:
 
     async def handled(request: CallRequest) -> CallReply:
         outer = request.outer if request.outer <= linked.own_lines else 0
-        return await call(replace(request, within=linked.within(request.line), outer=outer))
+        return await call(request._replace(within=linked.within(request.line), outer=outer))
 
     return handled

@@ -13,7 +13,7 @@ import functools
 import inspect
 import json
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
@@ -436,28 +436,24 @@ class InProcessTransport(AnnouncingTransport):
 
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
         call, blocks = self.bound(arguments)
-        if blocks:
-            sending()
-            # The thread is abandoned on cancellation: a run's deadline must not wait for a function that hangs.
-            answer = await in_thread(functools.partial(self._made, call))
-        else:
-            sending()
-            answer = self._made(call)
-        if inspect.isawaitable(answer):
+        sending()
+        # The thread is abandoned on cancellation: a run's deadline must not wait for a function that hangs.
+        answer = await in_thread(functools.partial(self._made, call)) if blocks else self._made(call)
+        if not isinstance(answer, Answered):
             try:
-                answer = to_answer(await (asyncio.ensure_future(answer) if blocks else answer))
+                answer = _answered(await (asyncio.ensure_future(answer) if blocks else answer))
             except (Exception, SystemExit) as error:  # whatever a user's function raises, the run goes on
                 failure = self.failed(error)
                 raise failure from (error.__cause__ if failure is error else error)
-        return answer if isinstance(answer, Answered) else Answered(answer)
+        return answer
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
         return None
 
-    def _made(self, call: Callable[[], Any]) -> Any:
+    def _made(self, call: Callable[[], Any]) -> Answered | Awaitable[Any]:
         try:
             answer = call()
-            return answer if inspect.isawaitable(answer) else to_answer(answer)
+            return answer if inspect.isawaitable(answer) else _answered(answer)
         except (Exception, SystemExit) as error:  # as above
             failure = self.failed(error)
             raise failure from (error.__cause__ if failure is error else error)
@@ -470,9 +466,14 @@ class _FunctionTransport(InProcessTransport):
     function: Callable[..., Any]
     model: type[BaseModel]
 
-    @property
+    @functools.cached_property
     def blocks(self) -> bool:  # type: ignore[override]
         return not inspect.iscoroutinefunction(self.function)
+
+    @functools.cached_property
+    def _names(self) -> dict[str, str]:
+        """The names of the parameters, by the model's fields."""
+        return {key: str(field.alias) for key, field in self.model.model_fields.items()}
 
     def bound(self, arguments: dict[str, Any]) -> tuple[Callable[[], Any], bool]:
         call = functools.partial(self.function, **self._keywords(arguments))
@@ -489,9 +490,8 @@ class _FunctionTransport(InProcessTransport):
             raise ToolError(described(error), status="invalid_arguments") from None
         except Exception as error:  # a validator of the user's type; the function has not been called
             raise failure_of(error, outcome="refused") from error
-        fields = type(model).model_fields
-        given = {str(fields[key].alias): getattr(model, key) for key in fields if key in model.model_fields_set}
-        return given | (model.model_extra or {})
+        given, values = model.model_fields_set, model.__dict__
+        return {name: values[key] for key, name in self._names.items() if key in given} | (model.model_extra or {})
 
 
 def failure_of(
@@ -529,6 +529,11 @@ def to_answer(value: Any) -> Any:
     Raises:
         ToolError: it has no JSON form. The function has run, so the outcome is unknown.
     """
+    answered = _answered(value)
+    return answered if answered.notes else answered.value
+
+
+def _answered(value: Any) -> Answered:
     try:
         json_value, notes = to_json_with_notes(value)
     except Exception as error:  # a serializer of the user's type may raise anything
@@ -536,7 +541,7 @@ def to_answer(value: Any) -> Any:
         raise ToolError(
             message, status="invalid_response", outcome="unknown", cause="bad_response", raised=error
         ) from error
-    return Answered(json_value, notes=notes) if notes else json_value
+    return Answered(json_value, notes=notes)
 
 
 def described(error: ValidationError) -> str:

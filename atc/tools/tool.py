@@ -49,7 +49,7 @@ NextPage = dict[str, str] | Literal[False] | None
 """The next page by a response's headers: the arguments that ask for it, that there is none, or unknown."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Answered:
     """A response, with what stands beside it and is no part of the value that a program sees.
 
@@ -275,9 +275,10 @@ class Tool:
     @property
     def key_rule(self) -> KeyRule | None:
         """How its calls bear an idempotency key; ``None`` where they bear none."""
-        transport, said = self.transport, self.said_key or IdempotencyKey()
+        transport = self.transport
         if not isinstance(transport, KeyedTransport):
             return None
+        said = self.said_key or IdempotencyKey()
         place = said.place or transport.key_place
         if place is None or place.kind != transport.key_kind:
             return None
@@ -418,6 +419,9 @@ class Toolset(Mapping[str, Tool]):
 
     def __getitem__(self, name: str) -> Tool:
         return self._tools[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tools)

@@ -24,16 +24,20 @@ def emitter(trace: TraceWriter, redactor: Redactor, *listeners: Listener | None)
         listeners: are told of every event, in this order and in the task in which it happens; ``None`` is nobody.
     """
     told = [each for each in listeners if each is not None]
-    if not told and isinstance(trace, NoTrace):
+    is_kept = not isinstance(trace, NoTrace)
+    if not told and not is_kept:
         return unheard
 
     def emit(kind: EventKind, data: Mapping[str, Any]) -> None:
         event = Event(kind, dict(data))
-        line = event.line()
-        if not redactor.is_clean(line):
-            event = Event(kind, redactor.value(data), event.at)
+        if is_kept:
             line = event.line()
-        trace.write_line(line)
+            if not redactor.is_clean(line):
+                event = Event(kind, redactor.value(data), event.at)
+                line = event.line()
+            trace.write_line(line)
+        else:
+            event = Event(kind, redactor.value(event.data), event.at)
         for each in told:
             each(event)
 

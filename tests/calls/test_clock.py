@@ -112,6 +112,25 @@ def test_a_limit_that_begins_in_a_wait_begins_to_count_after_it() -> None:
     assert run_virtually(go()) == pytest.approx(103.0)
 
 
+def test_work_within_a_limit_needs_a_timer_only_where_it_waits() -> None:
+    async def takes(seconds: float) -> str:
+        if seconds:
+            await asyncio.sleep(seconds)
+        return "done"
+
+    async def go() -> None:
+        clock = Clock()
+        before = len(asyncio.get_running_loop()._scheduled)  # type: ignore[attr-defined]
+        assert await clock.within(1.0, takes(0)) == "done"
+        assert len(asyncio.get_running_loop()._scheduled) == before  # type: ignore[attr-defined]
+        assert await clock.within(3.0, takes(2)) == "done"
+        with pytest.raises(TimeoutError):
+            await clock.within(3.0, takes(4))
+        assert now() == pytest.approx(5.0)
+
+    run_virtually(go())
+
+
 def test_watchers_hear_of_changes_alone() -> None:
     heard: list[bool] = []
     clock = Clock()

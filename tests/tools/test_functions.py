@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import enum
 import threading
@@ -18,6 +19,7 @@ import pytest
 from pydantic import BaseModel, Field, model_serializer
 from typing_extensions import ReadOnly, TypedDict
 
+from atc._host import blocking
 from atc.errors import ToolError, ToolImportError
 from atc.programs.analysis.values import shape_at
 from atc.result import Effect
@@ -448,6 +450,45 @@ def test_sync_functions_run_beside_the_loop_in_the_callers_context_and_do_not_ho
         anyio.run(main)
     finally:
         release.set()
+
+
+@pytest.mark.parametrize("soon_s", [60.0, 0.0])
+def test_a_function_that_answers_at_once_needs_no_round_of_the_loop(
+    soon_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocking, "SOON_S", soon_s)
+    monkeypatch.setattr(blocking, "_SOON", blocking._Soon())
+    go_on, rounds = threading.Event(), list[str]()
+    if soon_s:
+        go_on.set()
+
+    def say(words: str) -> str:
+        go_on.wait(20)
+        return words
+
+    def turn() -> None:
+        rounds.append("round")
+        go_on.set()
+
+    async def main() -> None:
+        transport = tool_from_function(say).transport
+        assert transport is not None
+        asyncio.get_running_loop().call_soon(turn)
+        assert await transport({"words": "a"}) == "a"
+        assert bool(rounds) == (not soon_s)
+
+    asyncio.run(main())
+
+
+def test_a_call_that_ends_while_the_loop_begins_to_wait_is_heard_of() -> None:
+    async def main() -> int:
+        call, worker = blocking._Call(lambda: 3), blocking._Worker()
+        call.make(worker)
+        blocking._IDLE.remove(worker)  # it was never started
+        await asyncio.wait_for(call.end(), 20)
+        return int(call.result())
+
+    assert asyncio.run(main()) == 3
 
 
 def test_wrong_arguments_are_refused_before_the_call_and_named() -> None:

@@ -17,10 +17,11 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from atc._records.strict_json import parse
-from atc.calls.clock import HostTime, MeasuredSteps
+from atc.calls.clock import HostTime, Steps
 from atc.errors import FrameError, SandboxUnavailable
 
 _PART = 1 << 16
@@ -126,7 +127,7 @@ class SocketChannel(Channel):
         self._listener: Listener | None = None
         self._reading = False
         self._due = False  # whole frames may be left in the buffer: it is their turn soon
-        self._writing = asyncio.Lock()
+        self._writing, self._writers = asyncio.Lock(), 0
 
     def listen(self, listener: Listener) -> None:
         self._listener = listener
@@ -149,23 +150,33 @@ class SocketChannel(Channel):
 
     async def send(self, message: dict[str, Any]) -> None:
         body = encode(message)
-        async with self._writing:  # frames go out whole
-            try:
-                sent = self._sock.send(body)
-            except BlockingIOError:
-                sent = 0
-            except OSError:
+        if not self._writers:  # else another one is on its way, and they go out whole
+            body = body[self._sent(body) :]
+            if not body:
                 return
-            if sent < len(body):
+        self._writers += 1
+        try:
+            async with self._writing:
                 with contextlib.suppress(OSError):
-                    await self._loop.sock_sendall(self._sock, body[sent:])
+                    await self._loop.sock_sendall(self._sock, body)
+        finally:
+            self._writers -= 1
+
+    def _sent(self, body: bytes) -> int:
+        """Send what can be sent now; return how many bytes that were, all of them where none can arrive any more."""
+        try:
+            return self._sock.send(body)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return len(body)
 
     def close(self) -> None:
         """Stop reading; the listener gets nothing more."""
         self.pause()
         self._listener = None
 
-    def _counted(self, work: Callable[[], None]) -> Callable[[], None]:
+    def _counted(self, work: Callable[[], None]) -> Callable[[], object]:
         return work if self.share is None else self.share.counting(work)
 
     def _read(self) -> None:
@@ -189,7 +200,9 @@ class SocketChannel(Channel):
         taken = count = 0
         self._due = False
         try:
-            while self._reading and (found := next_frame(self._buffer, taken, self._limit)) is not None:
+            while self._reading and taken < len(self._buffer):
+                if (found := next_frame(self._buffer, taken, self._limit)) is None:
+                    break
                 message, taken = found
                 if self._listener is not None:
                     self._listener.on_frame(message)
@@ -293,30 +306,24 @@ class HostShare:
         self._settle()
         return self._account.used_s - self._before
 
-    def counting(self, work: Callable[[], object]) -> Callable[[], None]:
+    def measured(self, work: Callable[..., T], *given: Any) -> T:
+        """Return what ``work`` returns, which does not wait; it is counted."""
+        inside, self._inside = self._inside, True
+        began = time.perf_counter()
+        try:
+            return work(*given)
+        finally:
+            self._inside = inside
+            if not inside:
+                self.charge(time.perf_counter() - began)
+
+    def counting(self, work: Callable[[], object]) -> Callable[[], object]:
         """Return ``work``, which does not wait, counted whenever it is called."""
-
-        def counted() -> None:
-            mark = self._begin()
-            try:
-                work()
-            finally:
-                self._end(mark)
-
-        return counted
+        return partial(self.measured, work)
 
     def steps(self, work: Awaitable[T]) -> Awaitable[T]:
         """Return ``work``, each of whose steps is counted; while it waits, nothing is."""
-        return MeasuredSteps(work, self._begin, self._end)
-
-    def _begin(self) -> tuple[float, bool]:
-        inside, self._inside = self._inside, True
-        return time.perf_counter(), inside
-
-    def _end(self, mark: tuple[float, bool]) -> None:
-        began, self._inside = mark
-        if not self._inside:
-            self.charge(time.perf_counter() - began)
+        return Steps(work, self.measured)
 
     def charge(self, seconds: float) -> None:
         """Add a piece of work that took so many seconds by the wall clock."""

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import operator
 from asyncio.tasks import _enter_task, _leave_task
-from collections.abc import Callable, Container, Coroutine, Generator
+from collections.abc import Callable, Container, Coroutine
 from functools import partial
 from typing import Any
 
 from atc._records.outcome import Outcome, ProgramError
 from atc._records.packing import pack, unpack
-from atc.calls.clock import HostTime
+from atc.calls.clock import HostTime, Steps
 from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.errors import FrameError
 from atc.sandboxes.channel.frames import Channel, HostShare
@@ -148,7 +149,7 @@ class Session:
         self._last_id = request.number
         self._count += 1
         if not self._not_begun and self._at_once.can_begin():  # else it would overtake a call that came before it
-            if self._at_once.begin(self._answer(request)):
+            if self._at_once.begin(self._answer(request), self.share.measured):
                 return
         else:
             self._not_begun += 1
@@ -161,12 +162,9 @@ class Session:
 
     async def _begun(self, request: CallRequest) -> None:
         self._not_begun -= 1
-        await self._answer(request)
+        await self.share.steps(self._answer(request))
 
     async def _answer(self, request: CallRequest) -> None:
-        await self.share.steps(self._replied(request))
-
-    async def _replied(self, request: CallRequest) -> None:
         reply = await self._call(request)
         if reply.ends:
             self._finish(Outcome("finished"))
@@ -342,7 +340,7 @@ class FirstStep:
     def __init__(self, ended: Ended) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), ended
         self._given: asyncio.Future[None] = self._loop.create_future()
-        self._work: _Rest | None = None
+        self._work: Steps[None] | None = None
         self._ready = False
         self.task = self._loop.create_task(self._serve())
 
@@ -355,24 +353,28 @@ class FirstStep:
         """Return whether it has no coroutine."""
         return self._work is None
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> bool:
+    def begin(self, work: Coroutine[Any, Any, None], make: Callable[..., Any] = operator.call) -> bool:
         """Make the first step of ``work``, where :meth:`can_begin`. Return whether it is over.
 
-        One that cancels itself is over, as a task would be.
+        One that cancels itself is over, as a task would be. ``make``: makes the other steps; the first one is part of
+        what the caller does.
 
         Raises:
             Exception: what it raised in this step.
         """
         context = contextvars.copy_context()
+        steps = Steps(work, context.run)
         _enter_task(self._loop, self.task)
         try:
-            waits_for = context.run(work.send, None)
-        except (StopIteration, asyncio.CancelledError):
+            if steps.step():
+                return True
+        except asyncio.CancelledError:
             return True
         finally:
             _leave_task(self._loop, self.task)
             self._ready = not self.task.cancelling()  # by itself, then: it takes no other
-        self._ready, self._work = False, _Rest(work, context, waits_for)
+        steps.make = partial(make, context.run)
+        self._ready, self._work = False, steps
         if not self._given.done():
             self._given.set_result(None)
         return False
@@ -389,7 +391,7 @@ class FirstStep:
             assert self._work is not None
             problem: BaseException | None = None
             try:
-                await self._work.goes_on(cancelled)
+                await self._rest(self._work, cancelled)
             except asyncio.CancelledError:
                 pass  # it is over, as a task would be
             except BaseException as error:
@@ -399,34 +401,9 @@ class FirstStep:
             if self.task.cancelling():  # a cancellation that nobody took back would be seen by the next
                 return
 
-
-class _Rest:
-    """Holds what is left of a coroutine that has made its first step."""
-
-    def __init__(self, work: Coroutine[Any, Any, None], context: contextvars.Context, waits_for: Any) -> None:
-        self._work, self._context, self._waits_for = work, context, waits_for
-        self._error: BaseException | None = None
-
-    def goes_on(self, error: BaseException | None) -> _Rest:
-        """Return what is awaited. ``error`` is raised where the coroutine waits."""
-        self._error = error
-        return self
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        error, waits_for = self._error, self._waits_for
-        if error is not None and asyncio.isfuture(waits_for) and waits_for.cancel():
-            error = None  # as a task does it: what is waited for is cancelled, and tells of it
-        while True:
-            if error is None:
-                try:
-                    yield waits_for
-                except BaseException as thrown:  # it is cancelled: that is the coroutine's to see
-                    error = thrown
-            try:
-                if error is None:
-                    waits_for = self._context.run(self._work.send, None)
-                else:
-                    waits_for = self._context.run(self._work.throw, error)
-                    error = None
-            except StopIteration:
-                return
+    async def _rest(self, work: Steps[None], error: BaseException | None) -> None:
+        """Make the other steps of ``work``. ``error`` is raised where it waits."""
+        # as a task does it: what is waited for is cancelled, and tells of it
+        if error is not None and not (asyncio.isfuture(work.waits_for) and work.waits_for.cancel()):
+            work.step(error)
+        await work

@@ -233,15 +233,13 @@ def _as_number(digits: str, place: Place) -> Any:
 
 def holds_whole_float(value: Any) -> bool:
     """Whether a value is, or has in it, a float without a fraction."""
-    if isinstance(value, dict | list) and not is_small(value):
+    if not isinstance(value, dict | list | tuple):
+        return isinstance(value, float) and value.is_integer()
+    if not is_small(value):
         text = json_text(value)
         if text is not None and not may_hold_whole_float(text):
             return False
-    if isinstance(value, dict):
-        return any(map(holds_whole_float, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(holds_whole_float, value))
-    return isinstance(value, float) and value.is_integer()
+    return any(map(holds_whole_float, value.values() if isinstance(value, dict) else value))
 
 
 def _json(text: str) -> Any:

@@ -214,7 +214,7 @@ def report_of(
         remark=cut(redactor.text("; ".join(_remarks(given))), 2 * MAX_TEXT),
         fault=_fault(result.fault, result.calls, redactor) if result.fault is not None and not facts.rejected else None,
         findings=[_finding(each, redactor) for each in facts.findings[:MAX_FINDINGS]],
-        printed=cut_front(redactor.text(given.stdout + given.stderr), MAX_PRINTED),
+        printed=cut_front(redactor.text(given.facts.printed), MAX_PRINTED),
         calls=[call.model_copy(update={"error": redactor.text(call.error)}) for call in calls[:MAX_CALLS]],
         more_calls=sum(each.times for each in calls[MAX_CALLS:]),
         done=[_shown(each, redactor) for each in facts.done[-MAX_CALLS:]],
