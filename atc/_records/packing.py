@@ -42,11 +42,12 @@ def is_plain(value: Any) -> bool:
     """
     if type(value) is not dict:
         return type(value) in _SCALARS
-    if len(value) > SMALL:
+    size = len(value)
+    if size > SMALL:
         return False
-    if len(value) == 1:
+    if size == 1:
         (key,) = value
-        if type(key) is not str or key[-len(TAG) :] == TAG:
+        if type(key) is not str or "$" in key:  # it may be the tag
             return False
     return _SCALARS.issuperset(map(type, value.values()))
 

@@ -183,7 +183,8 @@ class ArgumentRepairs:
         made = repair_arguments(schema, original, attempt.effect, known, rules, masked)
         attempt.original, attempt.arguments = (original if made.repairs else None), made.arguments
         attempt.repairs = made.repairs
-        attempt.notes += wording.argument_repairs(made.repairs, made.more)
+        if made.repairs:
+            attempt.notes += wording.argument_repairs(made.repairs, made.more)
         if made.problems:
             raise CallRefused("; ".join(map(str, made.problems[:3])), status="invalid_arguments")
 

@@ -599,8 +599,9 @@ class Broker:
         """Give a tool that is now said to read the effect that the journal has of it, if it acted, or waits."""
         if tool.protocol.effect is not Effect.READ:
             return tool
-        acted = self.journal.acted(tool.name, source)
-        effect = self.journal.parked.effect_of(tool.name, source) if acted is None else acted.effect
+        name, journal = tool.name, self.journal
+        acted = journal.acted(name, source)
+        effect = journal.parked.effect_of(name, source) if acted is None else acted.effect
         return tool if effect is None else tool.graded(effect)
 
     def _mark_sent(self, entry: CallEntry) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 from typing import Protocol as Interface
 
+from atc._host.lazy import lazy
 from atc._records.records import MissingReason, RecordedSession
 from atc.errors import UsageError
 from atc.result import Effect
@@ -272,7 +273,7 @@ class Tool:
         source = self.protocol.source.model_copy(update={"name": self.protocol.plain_name})
         return replace(self, protocol=self.protocol.model_copy(update={"name": name, "source": source}))
 
-    @property
+    @lazy
     def key_rule(self) -> KeyRule | None:
         """How its calls bear an idempotency key; ``None`` where they bear none."""
         transport = self.transport

@@ -169,6 +169,8 @@ def repair_arguments(
 
 def _is_right(gate: Gate, arguments: dict[str, Any]) -> bool:
     """Whether the gate accepts arguments in which nothing may have to be written otherwise, as most calls' are."""
+    if gate.takes_at_once(arguments):
+        return True
     if gate.may_have_dates or holds_whole_float(arguments):
         return False
     known = gate.root.is_open or arguments.keys() <= gate.root.members.keys()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from atc._records.packing import holds_bytes, pack
-from atc.schemas.cost import MAX_STEPS, steps
+from atc._records.packing import SMALL, holds_bytes, is_plain, pack
+from atc.schemas.cost import MAX_STEPS, cost_of, steps
 from atc.schemas.protocol import JsonSchema
 from atc.schemas.reading import allows_more
 from atc.schemas.types import value_names
@@ -192,6 +192,24 @@ class Gate:
         self._text = text
         self.root = Place.of(json.loads(text))
         self.may_have_dates = '"format": "date' in text or "YYYY" in text.upper()
+
+    @cached_property
+    def _checker(self) -> Any:
+        """The validator of the whole, for a few texts and numbers; ``None`` where they may take long, or be dates."""
+        cost = cost_of(self._text)
+        quick = not (self.may_have_dates or cost.steps.letters or cost.unique) and SMALL * cost.steps.each <= MAX_STEPS
+        return part_validator(self._text, "") if quick else None
+
+    def takes_at_once(self, arguments: dict[str, Any]) -> bool:
+        """Whether arguments are a few texts and whole numbers by name that surely fit as they stand.
+
+        Raises:
+            ValueError: the schema is none.
+        """
+        if self._checker is None or not is_plain(arguments) or float in map(type, arguments.values()):
+            return False
+        known = self.root.is_open or arguments.keys() <= self.root.members.keys()
+        return known and bool(self._checker.is_valid(arguments))
 
     def accepts(self, place: Place, value: Any) -> bool:
         """Whether a value fits a place. A part that cannot be asked alone takes all: the whole decides.
