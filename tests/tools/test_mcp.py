@@ -307,6 +307,28 @@ def test_who_waits_for_a_server_that_listens_no_more_is_told_at_the_next_call(tm
     assert (error.status, error.outcome, after) == ("broken", "unknown", {})
 
 
+def test_a_call_that_is_given_up_before_the_server_reads_it_is_never_sent(tmp_path: Path) -> None:
+    heard = tmp_path / "calls"
+    calls = {"busy": {"sleep": 1}, "late": {"value": {}}, "well": {"value": {}}}
+    tools = raw_tools(tmp_path, calls=calls, calls_file=str(heard))
+
+    async def run() -> None:
+        async with tools.opened():
+            await one(tools, "well")
+            busy = asyncio.create_task(one(tools, "busy"))
+            await asyncio.sleep(0.05)
+            full = asyncio.create_task(one(tools, "well", {"text": "x" * 3_000_000}))
+            await asyncio.sleep(0.05)
+            late = asyncio.create_task(one(tools, "late"))
+            await asyncio.sleep(0.05)
+            late.cancel()
+            await asyncio.gather(busy, full)
+            assert await one(tools, "well") == {}
+
+    asyncio.run(run())
+    assert [json.loads(line)["name"] for line in heard.read_text().splitlines()] == ["well", "busy", "well", "well"]
+
+
 def test_a_flood_of_messages_leaves_room_for_other_tasks() -> None:
     notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/message"})
 

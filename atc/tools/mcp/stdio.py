@@ -159,11 +159,15 @@ class _Outgoing(_Stream):
         assert stdout is not None
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         try:
+            await stdin.drain()  # what is given up while it waits for room is never sent
             stdin.write(text.encode("utf-8", "replace") + b"\n")
             await stdin.drain()
+            gone = stdin.is_closing()  # a pipe that broke just now is no error of `drain` yet
         except OSError:
+            gone = True
+        if gone:
             stdout.feed_eof()  # whoever waits for an answer gets the error
-            raise anyio.BrokenResourceError from None
+            raise anyio.BrokenResourceError
 
 
 async def _keep(stream: StreamReader, log: ServerLog) -> None:
