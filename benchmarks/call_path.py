@@ -6,6 +6,8 @@ A program makes one call, then many, one after another or in ``parallel``; the d
 clock, and the processor of this process. In turns, so that what else the machine does falls on all of them:
 
 * **pipe**: two processes that hand each other a line of the same size: the floor of any sandbox of its own process;
+* **httpx alone**, **mcp's client alone**: the same servers without ATC, one by one and as many at once as a program's
+  ``parallel`` makes: the floor of HTTP and MCP tools;
 * **ATC**: a function, an async function, an HTTP tool and an MCP tool on loopback; with a run folder and without;
 * **pydantic-ai's code mode** in its agent (a scripted model writes the program), where it is installed: `make
   frameworks` has an environment with both.
@@ -19,7 +21,7 @@ import multiprocessing
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.connection import Connection
@@ -29,7 +31,9 @@ from typing import Annotated, Any
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
+import httpx
 import typer
+from mcp import Client, StdioServerParameters
 from mcp.server.stdio import stdio_server
 
 from atc.agent import Agent
@@ -43,9 +47,16 @@ TEXT = "x" * 100
 ONE_BY_ONE = "for n in range({calls}):\n    echo(text={text!r} + str(n))\nanswer = 1"
 AT_ONCE = "parallel(*[lambda n=n: echo(text={text!r} + str(n)) for n in range({calls})])\nanswer = 1"
 KINDS = ("function", "async", "http", "mcp")
+SERVER = [sys.executable, "-m", "benchmarks.call_path", "--serve"]
+AT_A_TIME = 16
+"""Threads of a program's ``parallel``."""
 
 Way = Callable[[int], Awaitable[Any]]
 """Makes so many calls."""
+
+
+class NotThere(Exception):
+    """Something that stands beside ATC cannot be measured here: its row is left out, with the reason."""
 
 
 def echo(text: str) -> str:
@@ -89,13 +100,21 @@ async def code_mode() -> AsyncIterator[Way]:
 
     Raises:
         ImportError: it is not installed.
+        NotThere: its programs make no calls here.
     """
     from pydantic_ai import Agent as PeerAgent
+    from pydantic_ai import Tool
     from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
     from pydantic_ai.models.function import AgentInfo, FunctionModel
     from pydantic_ai_harness import CodeMode
 
-    wanted = 0
+    wanted = made = 0
+
+    def counted(text: str) -> str:
+        """Return the text."""
+        nonlocal made
+        made += 1
+        return text
 
     def writes(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if len(messages) > 1:
@@ -103,14 +122,64 @@ async def code_mode() -> AsyncIterator[Way]:
         source = f"for n in range({wanted}):\n    await echo(text={TEXT!r} + str(n))\n1"
         return ModelResponse(parts=[ToolCallPart("run_code", {"code": source})])
 
-    agent = PeerAgent(FunctionModel(writes), tools=[echo], capabilities=[CodeMode()])
+    agent = PeerAgent(
+        FunctionModel(writes), tools=[Tool(counted, name="echo")], capabilities=[CodeMode(max_tool_calls=100_000)]
+    )
 
     async def make(calls: int) -> None:
-        nonlocal wanted
-        wanted = calls
-        await agent.run("go")
+        nonlocal wanted, made
+        wanted, made = calls, 0
+        result = await agent.run("go")
+        if made != calls:  # a program that failed is an answer to the model, no exception
+            raise RuntimeError(f"{made} of {calls} calls were made: {result.all_messages()[-2]}"[:1_000])
 
+    try:
+        await make(1)
+    except RuntimeError as error:
+        raise NotThere(f"its code mode makes no calls here (MONTY_BIN names monty's binary): {error}") from None
     yield make
+
+
+@asynccontextmanager
+async def httpx_alone(at_once: int = 1) -> AsyncIterator[Way]:
+    """The client that HTTP tools use, on the same server.
+
+    Args:
+        at_once: calls that are under way at a time.
+    """
+    with _http_server() as address:
+        async with httpx.AsyncClient() as client:
+
+            async def call(text: str) -> None:
+                (await client.get(address + "/echo", params={"text": text})).json()
+
+            yield partial(_made, call, at_once)
+
+
+@asynccontextmanager
+async def mcp_alone(at_once: int = 1) -> AsyncIterator[Way]:
+    """The SDK's own client over its own pipes, on the same server.
+
+    Args:
+        at_once: calls that are under way at a time.
+    """
+    server = StdioServerParameters(command=SERVER[0], args=SERVER[1:], cwd=str(Path.cwd()))
+    async with Client(server) as client:
+
+        async def call(text: str) -> None:
+            await client.session.call_tool("echo", {"text": text})
+
+        yield partial(_made, call, at_once)
+
+
+async def _made(call: Callable[[str], Awaitable[None]], at_once: int, calls: int) -> None:
+    texts = (TEXT + str(number) for number in range(calls))
+
+    async def work() -> None:
+        for text in texts:  # each is taken by one of the workers
+            await call(text)
+
+    await asyncio.gather(*(work() for _ in range(at_once)))
 
 
 # -- ATC's own path ----------------------------------------------------------------------------------------------------
@@ -127,6 +196,7 @@ async def atc(kind: str, *, kept: bool, at_once: bool = False) -> AsyncIterator[
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(prefix="atc-call-path-"))
         tools = await stack.enter_async_context(_tools(kind))
+        await stack.enter_async_context(tools.opened())  # the start of a server is no price of a call
         agent = await stack.enter_async_context(
             Agent(tools, keep_runs=kept, runs_dir=folder, learn=False, max_calls=100_000)
         )
@@ -146,7 +216,7 @@ async def _tools(kind: str) -> AsyncIterator[Toolset]:
         yield Toolset([tool_from_function(echo if kind == "function" else echo_async, name="echo", effect="read")])
     elif kind == "mcp":
         with TemporaryDirectory(prefix="atc-call-path-") as folder:
-            servers = {"one": {"command": sys.executable, "args": ["-m", "benchmarks.call_path", "--serve"]}}
+            servers = {"one": {"command": SERVER[0], "args": SERVER[1:]}}
             config = Path(folder) / "servers.json"
             config.write_text(json.dumps({"mcpServers": servers}))
             yield Toolset.from_mcp(config)
@@ -203,6 +273,10 @@ def _serve_mcp() -> None:
 def ways(kinds: Sequence[str]) -> dict[str, Callable[[], Any]]:
     """What is measured, by its name in the table."""
     made: dict[str, Callable[[], Any]] = {"a pipe": pipe, "pydantic-ai code mode": code_mode}
+    for kind, name, alone in (("http", "httpx", httpx_alone), ("mcp", "mcp's client", mcp_alone)):
+        if kind in kinds:
+            made[f"{name} alone"] = alone
+            made[f"{name} alone, {AT_A_TIME} at once"] = partial(alone, AT_A_TIME)
     for kind in kinds:
         made[f"ATC, {kind}"] = partial(atc, kind, kept=False)
         made[f"ATC, {kind}, run folder"] = partial(atc, kind, kept=True)
@@ -213,15 +287,17 @@ def ways(kinds: Sequence[str]) -> dict[str, Callable[[], Any]]:
 async def measure(chosen: Mapping[str, Callable[[], Any]], calls: int, rounds: int) -> dict[str, dict[str, float]]:
     """Microseconds by call: medians over the rounds of wall clock and of this process's processor.
 
-    What is not installed is left out.
+    What is not installed, or not whole, is left out, and said on stderr.
     """
     wall: dict[str, list[float]] = {}
     spent: dict[str, list[float]] = {}
     async with AsyncExitStack() as stack:
         made: dict[str, Way] = {}
         for name, open_way in chosen.items():
-            with suppress(ImportError):
+            try:
                 made[name] = await stack.enter_async_context(open_way())
+            except (ImportError, NotThere) as error:
+                typer.echo(f"left out: {name}: {error}", err=True)
         for number in range(rounds + 1):
             for name, make in made.items():
                 one, many = await _timed(make, 1), await _timed(make, calls + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}\Z")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 
 
 def is_token(text: str) -> bool:
@@ -14,4 +15,4 @@ def is_token(text: str) -> bool:
 
 def is_header_value(text: str) -> bool:
     """Return whether ``text`` may be a header's value: no control character (so no line break), Latin-1 only."""
-    return all(char == "\t" or (" " <= char <= "ÿ" and not "\x7f" <= char <= "\x9f") for char in text)
+    return _HEADER_VALUE.fullmatch(text) is not None

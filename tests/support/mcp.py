@@ -98,6 +98,9 @@ def act(do, params):
             if json.loads(line).get("id") == "asked": break
             later.append(line)
         do["value"] = json.loads(line)
+    if "deaf" in do:
+        os.close(0)
+        open(do["deaf"], "w").close()
     if "print" in do: print(do["print"], flush=True)
     if "big" in do: print("x" * do["big"], flush=True)
     if "endless" in do:
@@ -132,6 +135,9 @@ for line in lines():
     else:
         reply = {"error": {"code": -32601, "message": "no such method"}}
     send({"jsonrpc": "2.0", "id": got["id"], **reply})
+if "last_words" in plan:
+    print("x" * 1_000_000, flush=True)
+    open(plan["last_words"], "w").close()
 while plan.get("stubborn"):
     time.sleep(1)
 """

@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 import time
+from asyncio.subprocess import Process
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from mcp_types import CallToolResult, TextContent
@@ -27,6 +28,7 @@ from atc.schemas.protocol import Provenance, parameters_of
 from atc.schemas.validate import problems
 from atc.tools.lenient_json import Oddities
 from atc.tools.mcp.spec import Secrets, ServerSpec
+from atc.tools.mcp.stdio import ServerLog, _Incoming
 from atc.tools.mcp.transport import value_of
 from atc.tools.sources import open_tools
 from tests.support.mcp import called, entry, gone, one, raw_server, reading, refused, shop_command, shop_over_http
@@ -279,6 +281,78 @@ def test_a_run_that_fails_leaves_no_process(tmp_path: Path) -> None:
 def test_without_a_run_a_call_holds_its_own_process(tmp_path: Path) -> None:
     tools = raw_tools(tmp_path, calls={"about": {"about": True}})
     assert gone(asyncio.run(one(tools, "about"))["pid"])
+
+
+def test_a_server_may_say_a_great_deal_while_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atc.tools.mcp.stdio.GRACE_S", 60)
+    tools = raw_tools(tmp_path, max_bytes=10_000, calls={"a": {"value": {}}}, last_words=str(tmp_path / "said"))
+    (tmp_path / "said").unlink()  # by the server that was asked for its list
+    assert called(tools, ("a", {})) == [{}]
+    assert (tmp_path / "said").exists()
+
+
+def test_who_waits_for_a_server_that_listens_no_more_is_told_at_the_next_call(tmp_path: Path) -> None:
+    mark = tmp_path / "deaf"
+    tools = raw_tools(tmp_path, calls={"deaf": {"deaf": str(mark), "sleep": 600}, "a": {"value": {}}})
+
+    async def run() -> tuple[Any, Any]:
+        async with tools.opened():
+            first = asyncio.create_task(one(tools, "deaf"))
+            while not mark.exists():  # noqa: ASYNC110 - another process makes it
+                await asyncio.sleep(0.01)
+            await one(tools, "a")
+            return await first, await one(tools, "a")
+
+    error, after = asyncio.run(asyncio.wait_for(run(), 50))
+    assert (error.status, error.outcome, after) == ("broken", "unknown", {})
+
+
+def test_a_call_that_is_given_up_before_the_server_reads_it_is_never_sent(tmp_path: Path) -> None:
+    heard = tmp_path / "calls"
+    calls = {"busy": {"sleep": 1}, "late": {"value": {}}, "well": {"value": {}}}
+    tools = raw_tools(tmp_path, calls=calls, calls_file=str(heard))
+
+    async def run() -> None:
+        async with tools.opened():
+            await one(tools, "well")
+            busy = asyncio.create_task(one(tools, "busy"))
+            await asyncio.sleep(0.05)
+            full = asyncio.create_task(one(tools, "well", {"text": "x" * 3_000_000}))
+            await asyncio.sleep(0.05)
+            late = asyncio.create_task(one(tools, "late"))
+            await asyncio.sleep(0.05)
+            late.cancel()
+            await asyncio.gather(busy, full)
+            assert await one(tools, "well") == {}
+
+    asyncio.run(run())
+    assert [json.loads(line)["name"] for line in heard.read_text().splitlines()] == ["well", "busy", "well", "well"]
+
+
+def test_a_flood_of_messages_leaves_room_for_other_tasks() -> None:
+    notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/message"})
+
+    async def run() -> tuple[int, int]:
+        stdout = asyncio.StreamReader()
+        stdout.feed_data(f"{notice}\n".encode() * 1_000)
+        stdout.feed_eof()
+        messages = _Incoming(cast(Process, None), stdout, ServerLog(), 1_000)
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        beside = asyncio.create_task(other())
+        read = [message async for message in messages]
+        beside.cancel()
+        return len(read), turns
+
+    read, turns = asyncio.run(run())
+    assert read == 1_000
+    assert turns > 50
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import gzip
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx
@@ -16,6 +17,8 @@ import pytest
 from atc.errors import ToolError
 from atc.tools.openapi import import_openapi
 from atc.tools.openapi.answers import retry_after
+from atc.tools.openapi.security import Credentials
+from atc.tools.openapi.transport import MAX_CLIENTS, HttpService
 from atc.tools.tool import Answered, PagedTransport, Toolset
 from tests.support.openapi import Answer, Server, call, document, one_tool, operation, running_server
 
@@ -320,6 +323,25 @@ def test_all_tools_of_an_import_share_one_client_for_each_loop(server: Server) -
     call(tools.only("op"))  # outside of any block: a client for this call alone
     assert len(made) == 3
     assert all(client.is_closed for client in made)
+
+
+def test_calls_at_once_have_a_client_each_up_to_a_bound_and_all_are_closed() -> None:
+    service = HttpService(Credentials({}, None, None))
+    given = HttpService(Credentials({}, None, None), client_factory=httpx.AsyncClient)
+
+    async def run(service: HttpService, calls: int) -> set[httpx.AsyncClient]:
+        async with service:
+            async with AsyncExitStack() as stack:
+                made = {await stack.enter_async_context(service.client()) for _ in range(calls)}
+            for _ in range(3):  # one by one, one of them does
+                async with service.client() as client:
+                    made.add(client)
+        assert all(client.is_closed for client in made)
+        return made
+
+    assert len(asyncio.run(run(service, 3))) == 3
+    assert len(asyncio.run(run(service, MAX_CLIENTS + 5))) == MAX_CLIENTS
+    assert len(asyncio.run(run(given, 3))) == 1
 
 
 @pytest.mark.parametrize(

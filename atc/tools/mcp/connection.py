@@ -92,15 +92,12 @@ class Connection:
         Raises:
             Unreachable: it cannot, or not in time.
         """
-        try:
-            async with asyncio.timeout_at(self._deadline):
-                return await asyncio.shield(self._ready)
-        except TimeoutError:
-            if self._ready.done():
-                return self._ready.result()
+        if not self._ready.done():
+            await asyncio.wait({self._ready}, timeout=self._deadline - asyncio.get_running_loop().time())
+        if not self._ready.done():
             self._fail(Unreachable(f"did not answer within {self._start_timeout_s:g} s{self.log.summary(self.spec)}"))
             self._owner.cancel()
-            return self._ready.result()
+        return self._ready.result()
 
     async def settled(self) -> None:
         """Give a conversation that broke a moment to come to its end, so that the reason is known."""
@@ -190,12 +187,8 @@ class Connection:
             MCPError: the server refuses, or went away.
             pydantic.ValidationError: what it sent is no answer.
         """
-        params = types.CallToolRequestParams(name=name, arguments=arguments)
-        if meta:
-            params = types.CallToolRequestParams(
-                name=name, arguments=arguments, _meta=cast(types.RequestParamsMeta, meta)
-            )
-        request = types.CallToolRequest(params=params)
+        noted: dict[str, Any] = {"_meta": cast(types.RequestParamsMeta, meta)} if meta else {}
+        request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments, **noted))
         progress = forwarding(name, self.spec)
         with _tracking(exchange):
             try:

@@ -6,17 +6,18 @@ The SDK has such a transport too. This one bounds what the program may send, kee
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+from asyncio import IncompleteReadError, LimitOverrunError, StreamReader, create_subprocess_exec
+from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import anyio.lowlevel
-from anyio.abc import ByteReceiveStream, ObjectReceiveStream, ObjectSendStream, Process
-from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
@@ -30,10 +31,11 @@ GRACE_S = 2.0
 """Seconds to end by itself after its input closed, and again after the signal to end."""
 
 _POLL_S = 0.01
+_CHUNK = 65_536
+_IN_A_ROW = 16
 _LINES = 20
 _LINE = 2_000
 _MAX_SUMMARY = 600
-_GONE = (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError)
 
 
 class ServerLog:
@@ -72,78 +74,105 @@ async def stdio_transport(spec: ServerSpec, log: ServerLog, max_bytes: int) -> A
     Raises:
         OSError: the program cannot be started.
     """
-    process = await anyio.open_process(list(spec.command), env=_environment(spec), cwd=spec.cwd, start_new_session=True)
-    to_session, inbox = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    outbox, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+    process = await create_subprocess_exec(
+        *spec.command,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        limit=max_bytes,
+        env=_environment(spec),
+        cwd=spec.cwd,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_read, process, to_session, log, max_bytes)
-            tasks.start_soon(_write, process, from_session, to_session)
-            tasks.start_soon(_keep, process, log)
+            tasks.start_soon(_keep, process.stderr, log)
             try:
-                yield inbox, outbox
+                yield _Incoming(process, process.stdout, log, max_bytes), _Outgoing(process)
             finally:
+                tasks.start_soon(_keep, process.stdout, ServerLog())  # it may say more before it ends
                 await _end(process)
                 tasks.cancel_scope.cancel()
     finally:
         _kill(process, signal.SIGKILL)
-        for stream in (to_session, inbox, outbox, from_session):
-            stream.close()
 
 
 def _environment(spec: ServerSpec) -> dict[str, str]:
     return {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(spec.env)
 
 
-async def _read(
-    process: Process, to_session: ObjectSendStream[SessionMessage | Exception], log: ServerLog, max_bytes: int
-) -> None:
-    assert process.stdout is not None
-    stdout = BufferedByteReceiveStream(process.stdout)
-    async with to_session:
-        while True:
+class _Stream:
+    """A stream of the session's, which is over when the process is: leaving it closes nothing."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        pass
+
+
+class _Incoming(_Stream):
+    """The messages of the server, read when the session asks for one: no task and no queue stand between."""
+
+    def __init__(self, process: Process, stdout: StreamReader, log: ServerLog, max_bytes: int) -> None:
+        self._process, self._stdout, self._log, self._max_bytes = process, stdout, log, max_bytes
+        self._read = 0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        log = self._log
+        while not log.ended:
+            self._read += 1
+            if self._read % _IN_A_ROW == 0:
+                await asyncio.sleep(0)  # messages that are there already are read without a pause
             try:
-                line = await stdout.receive_until(b"\n", max_bytes)
-            except anyio.DelimiterNotFound:
-                log.problem, log.too_large = f"it sent a message of more than {max_bytes:,} bytes", True
-                break
-            except (anyio.IncompleteRead, *_GONE):
+                line = await self._stdout.readuntil(b"\n")
+                return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+            except LimitOverrunError:
+                log.problem, log.too_large = f"it sent a message of more than {self._max_bytes:,} bytes", True
+            except (IncompleteReadError, OSError):
                 log.ended = True
-                return
-            try:
-                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                break
             except ValueError:
-                if b'"jsonrpc"' in line:
-                    log.problem = "it sent a damaged message"  # whoever waits for it would wait in vain
-                    break
-                log.write(line + b"\n")  # something that it printed: common, and no reason to give up
-                continue
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                await to_session.send(SessionMessage(message))
-    log.ended = True
-    _kill(process, signal.SIGTERM)
+                if b'"jsonrpc"' not in line:
+                    log.write(line)  # something that it printed: common, and no reason to give up
+                    continue
+                log.problem = "it sent a damaged message"  # whoever waits for it would wait in vain
+            log.ended = True
+            _kill(self._process, signal.SIGTERM)
+        raise StopAsyncIteration
 
 
-async def _write(
-    process: Process,
-    from_session: ObjectReceiveStream[SessionMessage],
-    to_session: ObjectSendStream[SessionMessage | Exception],
-) -> None:
-    assert process.stdin is not None
-    try:
-        async with from_session:
-            async for message in from_session:
-                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await process.stdin.send(text.encode("utf-8", "replace") + b"\n")
-    except _GONE:
-        await to_session.aclose()  # whoever waits for an answer gets the error
+class _Outgoing(_Stream):
+    """The messages to the server, written by whoever sends one."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def send(self, item: SessionMessage) -> None:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        try:
+            await stdin.drain()  # what is given up while it waits for room is never sent
+            stdin.write(text.encode("utf-8", "replace") + b"\n")
+            await stdin.drain()
+            gone = stdin.is_closing()  # a pipe that broke just now is no error of `drain` yet
+        except OSError:
+            gone = True
+        if gone:
+            stdout.feed_eof()  # whoever waits for an answer gets the error
+            raise anyio.BrokenResourceError
 
 
-async def _keep(process: Process, log: ServerLog) -> None:
-    assert process.stderr is not None
-    stream: ByteReceiveStream = process.stderr
-    with suppress(*_GONE):
-        async for data in stream:
+async def _keep(stream: StreamReader, log: ServerLog) -> None:
+    with suppress(OSError):
+        while data := await stream.read(_CHUNK):
             log.write(data)
 
 
@@ -152,8 +181,7 @@ async def _end(process: Process) -> None:
     with anyio.CancelScope(shield=True):
         try:
             if process.stdin is not None:
-                with suppress(*_GONE):
-                    await process.stdin.aclose()
+                process.stdin.close()
             if not await _ended(process):
                 _kill(process, signal.SIGTERM)
                 await _ended(process)
@@ -167,7 +195,7 @@ async def _end(process: Process) -> None:
 
 def _let_go(process: Process) -> None:
     """Close its pipes: who ran away and holds them would keep them open, and asyncio has no public way to do it."""
-    transport = getattr(getattr(process, "_process", None), "_transport", None)
+    transport = getattr(process, "_transport", None)
     if transport is not None:
         with suppress(PermissionError):
             transport.close()

@@ -160,9 +160,6 @@ class _Incoming(_Stream):
     async def __anext__(self) -> Any:
         return self._looked_at(await self._inner.__anext__())
 
-    async def receive(self) -> Any:
-        return self._looked_at(await self._inner.receive())
-
     def _looked_at(self, item: Any) -> Any:
         message = getattr(item, "message", None)
         if not isinstance(message, types.JSONRPCResponse):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -70,7 +71,7 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Account
         """The same, for one call that bears this key."""
         return replace(self, meta=((place.name, key),))
 
-    @property
+    @functools.cached_property
     def label(self) -> str:
         """The name for messages: a server may call its tools what it likes."""
         return clean(self.name, 100).replace("\n", " ")
@@ -161,10 +162,13 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Account
         )
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+
 def _ensure_sendable(label: str, arguments: dict[str, Any]) -> None:
     """Raise ToolError for what JSON does not have: half characters, NaN."""
     try:
-        json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
+        _ENCODER.encode(arguments).encode()
     except (ValueError, TypeError, RecursionError) as error:
         raise ToolError(
             f"{label} cannot be sent these arguments: {str(error)[:200]}", status="invalid_arguments"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import email.utils
+import functools
 import io
 import json
 import math
@@ -104,8 +105,13 @@ def decoded(body: bytes, charset: str | None, *, is_xml: bool = False) -> str | 
 
 def charset_in(label: str) -> str | None:
     """The character set that a ``Content-Type`` names."""
+    return _charset_in(label[:MAX_LABEL])
+
+
+@functools.lru_cache
+def _charset_in(label: str) -> str | None:
     header = Message()
-    header["content-type"] = label[:MAX_LABEL]
+    header["content-type"] = label
     return header.get_content_charset()
 
 
@@ -236,12 +242,12 @@ def value_of(
     kind = content_kind(label) if label else "text"
     charset = charset_in(label)
     text = decoded(body, charset, is_xml=kind == "xml")
+    if text is not None and kind == "json":
+        return _value(operation, response, kind, text, credentials, odd)
     declared = {content_kind(media_type) for media_type in operation.accepts}
     anything = not declared or any("*" in media_type for media_type in operation.accepts)
     if kind == "binary" and kind in declared:
         return credentials.redacted_bytes(body)
-    if text is not None and kind == "json":
-        return _value(operation, response, kind, text, credentials, odd)
     if text is not None and kind not in ("text", "binary") and (kind in declared or anything):
         return _value(operation, response, kind, text, credentials, odd)
     if text is None or kind == "binary":

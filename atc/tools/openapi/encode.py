@@ -96,8 +96,10 @@ def scalar(value: Any) -> str:
     """A value as text: ``true``, ``3``, ``abc``; objects and lists inside others as JSON."""
     if not isinstance(value, str):
         return to_json(value) if value is not None else ""
-    if any("\ud800" <= char <= "\udfff" for char in value):
-        raise ToolError("an argument holds half a character (a lone surrogate), which cannot be sent")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ToolError("an argument holds half a character (a lone surrogate), which cannot be sent") from None
     return value
 
 

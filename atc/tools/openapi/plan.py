@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -201,6 +202,7 @@ def best_first(media_types: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(dict.fromkeys(media_types), key=lambda media_type: _BEST.index(content_kind(media_type))))
 
 
+@functools.lru_cache
 def accept_header(declared: tuple[str, ...]) -> str:
     """The media type to ask for among those of an operation's answers: JSON where there is any."""
     json_types = [media_type for media_type in declared if is_json(media_type)][:3]

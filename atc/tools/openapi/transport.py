@@ -7,7 +7,7 @@ import functools
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Literal, NoReturn
@@ -45,14 +45,23 @@ _LONGEST_ADDRESS = 2_000
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 
 
-class HttpService(HeldPerLoop[httpx.AsyncClient]):
-    """The HTTP client that all operations of one import share.
+MAX_CLIENTS = 20
+"""Clients of one service in one event loop. A pool of connections looks at all that are idle with every request, so
+calls that are under way at once have a client each."""
+
+MAX_CONNECTIONS = 100
+"""Connections of all of them."""
+
+
+class HttpService(HeldPerLoop[dict[httpx.AsyncClient, int]]):
+    """The HTTP clients that all operations of one import share.
 
     Args:
         credentials: what is put on the requests.
         timeout_s: seconds that one call may take in all.
         max_bytes: bytes of an answer's body.
-        client_factory: called with keyword settings to make each client; without it, an :class:`httpx.AsyncClient`.
+        client_factory: called with keyword settings to make the client of an event loop, whose limits are its own;
+            without it, there are up to :data:`MAX_CLIENTS`.
     """
 
     def __init__(
@@ -68,23 +77,39 @@ class HttpService(HeldPerLoop[httpx.AsyncClient]):
         self.timeout_s = timeout_s
         self.max_bytes = max_bytes
         self._client_factory = client_factory or _new_client
+        self._max_clients = MAX_CLIENTS if client_factory is None else 1
 
     def __repr__(self) -> str:
         return f"HttpService({self.credentials!r})"
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[httpx.AsyncClient]:
-        """The loop's client; a new one for the length of the block when the service is not entered."""
-        if (held := self._current()) is not None:
-            yield held
+        """One of the loop's clients, for one call; a new one for the length of the block when the service is not
+        entered.
+        """
+        users = self._current()  # how many calls of each are under way
+        if users is None:
+            async with self._new_client() as client:
+                yield client
             return
-        async with self._make() as client:
+        if len(users) < self._max_clients and all(users.values()):
+            users[self._new_client()] = 0
+        client = min(users, key=users.__getitem__)
+        users[client] += 1
+        try:
             yield client
+        finally:
+            users[client] -= 1
 
-    async def _close(self, resource: httpx.AsyncClient) -> None:
-        await resource.aclose()
+    def _make(self) -> dict[httpx.AsyncClient, int]:
+        return {}
 
-    def _make(self) -> httpx.AsyncClient:
+    async def _close(self, resource: dict[httpx.AsyncClient, int]) -> None:
+        async with AsyncExitStack() as stack:
+            for client in resource:
+                stack.push_async_callback(client.aclose)
+
+    def _new_client(self) -> httpx.AsyncClient:
         # No cookie is kept: what one run did must not change what the next one sees.
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
         client = self._client_factory(follow_redirects=False, timeout=self.timeout_s, cookies=no_cookies)
@@ -99,8 +124,14 @@ def _trusted() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
+@functools.lru_cache
+def _parsed(server: str) -> httpx.URL:
+    return httpx.URL(server)
+
+
 def _new_client(**options: Any) -> httpx.AsyncClient:
-    return httpx.AsyncClient(verify=_trusted(), **options)
+    limits = httpx.Limits(max_connections=MAX_CONNECTIONS // MAX_CLIENTS)
+    return httpx.AsyncClient(verify=_trusted(), limits=limits, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +268,7 @@ class OperationTransport(
             _set(headers, "Cookie", "; ".join(f"{name}={value}" for name, value in cookies))
         for name, value in self.key_headers:
             _set(headers, name, value)
-        url = httpx.URL(server)
+        url = _parsed(server)
         target = url.raw_path.decode().rstrip("/") + request.path
         if query:
             target += "?" + "&".join(f"{name}={value}" for name, value in query)
