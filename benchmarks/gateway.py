@@ -16,6 +16,7 @@ import secrets
 import socket
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -138,6 +139,7 @@ class Spent:
             endpoint asked for ``n`` replies, reads once.
         model_s: with what kept replies took. ``tool_s``: in tools.
         over: the cap that was reached, in words; empty while none is.
+        noted: what a benchmark's own way to write replies noted of them, by kind.
     """
 
     model_calls: int = 0
@@ -151,6 +153,7 @@ class Spent:
     over: str = ""
     failure: str = ""
     """How the endpoint failed, if it did: then the try says nothing of the system."""
+    noted: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
@@ -293,6 +296,7 @@ class Gateway:
             session.spent.kept_calls += 1
             session.spent.kept_s += kept["seconds"]
         _count(session, body, kept)
+        session.spent.noted.update(self._noted(kept["reply"]))
         if session.transcript is not None:
             session.transcript.exchange(body.get("messages", ()), kept["reply"])
         return _streamed(kept["reply"]) if streamed else JSONResponse(kept["reply"])
@@ -314,15 +318,19 @@ class Gateway:
         status, reply = asked
         self._purse.pay(aside, _cost(self._purse.price, body, reply) if status == 200 else Decimal(0))
 
+    def _noted(self, reply: dict[str, Any]) -> dict[str, int]:
+        """What the way to write replies noted of one: nothing, where the endpoint writes them."""
+        return {}
+
     async def _asked(self, session: Session, body: dict[str, Any]) -> tuple[int, Any] | None:
         """What the endpoint answers; ``None`` where the try ended before."""
-        asked = asyncio.ensure_future(self._forward(body))
+        asked = asyncio.ensure_future(self._forward(body, session))
         session.asking.add(asked)
         await asyncio.wait([asked])
         session.asking.discard(asked)
         return None if asked.cancelled() else asked.result()
 
-    async def _forward(self, body: dict[str, Any]) -> tuple[int, Any]:
+    async def _forward(self, body: dict[str, Any], session: Session) -> tuple[int, Any]:
         """Ask, and once more at once for each thing that the endpoint turns down and all systems can do without."""
         headers = {"Authorization": f"Bearer {self.upstream.api_key}"} if self.upstream.api_key else {}
         waits = iter(self._waits)
