@@ -19,11 +19,13 @@ import json
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import httpx
 
+from benchmarks.gateway import PATIENCE_S, Upstream
 from benchmarks.guided_lines import is_fence, is_idle, program_start, statement_end
 from benchmarks.guided_types import MAX_CHARACTERS, MAX_CHOICES, Departure, Types
 
@@ -117,6 +119,14 @@ class LlamaServer:
             async for line in answer.aiter_lines():
                 if line.startswith("data: ") and line != "data: [DONE]":
                     yield _piece(json.loads(line.removeprefix("data: ")))
+
+
+@asynccontextmanager
+async def llama_server(upstream: Upstream) -> AsyncIterator[LlamaServer]:
+    """Open a client for llama.cpp's server."""
+    limits = httpx.Limits(max_keepalive_connections=0)  # one that the server is closing would lose a request
+    async with httpx.AsyncClient(timeout=PATIENCE_S, trust_env=not upstream.direct, limits=limits) as client:
+        yield LlamaServer(client, upstream.url, upstream.api_key)
 
 
 def _piece(said: Mapping[str, Any]) -> Piece:
@@ -259,17 +269,20 @@ class GuidedReply:
 
     async def _forced(self, before: str, texts: Sequence[str]) -> tuple[str | None, float]:
         """Return which of some texts the model writes, and how likely it found that by itself (a logarithm)."""
-        grammar, made, chance, finish = grammar_of(texts), "", 0.0, ""
+        grammar, made, chance = grammar_of(texts), "", 0.0
         if grammar is None:
             return None, -math.inf
         count = _Count(self.figures)
         options = {**self._options, "stop": [], "n_predict": MAX_PLACE, "grammar": grammar, "n_probs": 1}
-        async for piece in self._completions.stream(self._prompt + before, **options):
+        stream = self._completions.stream(self._prompt + before, **options)
+        async for piece in stream:
             count(piece)
             made += piece.text
-            chance += piece.logprob if not piece.finish else 0.0  # the last piece repeats the others'
-            finish = piece.finish
-        return (made, chance) if made in texts and finish != "length" else (None, -math.inf)
+            chance += piece.logprob
+            if sum(text.startswith(made) for text in texts) == 1 and made in texts:
+                break  # the end is all that is left
+        await _close(stream)
+        return (made, chance) if made in texts else (None, -math.inf)
 
     async def _draw_again(self, wrong: _Wrong) -> None:
         """Draw a statement again behind a comment that says what is wrong with it; the comment is not kept."""

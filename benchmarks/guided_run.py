@@ -1,6 +1,5 @@
 """Does it pay that types lead while a small model writes? ``python -m benchmarks.guided_run --data DIR``
 
-
 Sixty unread tasks that are open, the same model and the same caps, by four arms: ATC as it is; ATC whose programs are
 guided (:mod:`benchmarks.guided`); one sample at temperature 0.5; and two of these that must agree. Every try is a JSON
 line as it ends; started again the command goes on. It ends with the table, and with what the gate says of it.

@@ -14,8 +14,8 @@ import httpx
 
 from atc.models.base import Model
 from atc.models.openai_compatible import OpenAICompatible
-from benchmarks.gateway import MAX_TOKENS, PATIENCE_S, Gateway, Session, Spent
-from benchmarks.guided import GuidedReply, LlamaServer, chat_completion
+from benchmarks.gateway import MAX_TOKENS, Gateway, Session, Spent
+from benchmarks.guided import GuidedReply, chat_completion, llama_server
 from benchmarks.guided_types import Types
 from benchmarks.systems.atc import Atc
 from benchmarks.systems.base import Answer, Job
@@ -54,8 +54,7 @@ class GuidedGateway(Gateway):
             return await super()._forward(plain, session)
         types = Types(session.episode.tools.protocols, way["task"])
         options = {name: plain[name] for name in ("temperature", "seed", "stop") if plain.get(name) is not None}
-        async with httpx.AsyncClient(timeout=PATIENCE_S, trust_env=not self.upstream.direct) as client:
-            server = LlamaServer(client, self.upstream.url, self.upstream.api_key)
+        async with llama_server(self.upstream) as server:
             try:
                 prompt = await server.prompt(plain["messages"])
                 reply = GuidedReply(server, types, prompt, options, plain.get("max_tokens", MAX_TOKENS))
