@@ -70,12 +70,15 @@ class Upstream:
 
 
 @contextmanager
-def upstream(spec: str | None, threads: int | None = None, base_url: str | None = None) -> Iterator[Upstream]:
+def upstream(
+    spec: str | None, threads: int | None = None, base_url: str | None = None, cache_mib: int = CACHE_MIB
+) -> Iterator[Upstream]:
     """The endpoint of a model, started where it is the embedded one.
 
     Args:
         spec: as ``atc run --model`` takes it.
         base_url: of an endpoint; else what the environment says.
+        cache_mib: what the embedded model keeps of prompts beside the last one.
 
     Raises:
         UsageError: the spec means nothing, or contradicts the endpoint.
@@ -90,7 +93,7 @@ def upstream(spec: str | None, threads: int | None = None, base_url: str | None 
         return
     model = EmbeddedModel(choice.model, threads=threads or os.cpu_count(), context_tokens=CONTEXT_TOKENS)
     model.check()
-    server = EmbeddedServer(replace(model.settings, cache_mib=CACHE_MIB))
+    server = EmbeddedServer(replace(model.settings, cache_mib=cache_mib))
     try:
         yield Upstream(server.url, model.settings.alias, model.name, CONTEXT_TOKENS, server.api_key, direct=True)
     finally:

@@ -272,7 +272,7 @@ def main(
             part=part,
             transcripts=transcripts,
         )
-        with upstream(model, threads) as source:
+        with upstream(model, threads, cache_mib=0) as source:
             try:
                 asyncio.run(_run(plan, listed(arm, ARMS, "arm"), source, file))
             except KeyboardInterrupt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,8 @@ from benchmarks.systems.base import Answer, Job
 
 SAMPLED = 0.5
 """The temperature of two samples that must agree."""
+_ANOTHER = 100
+"""How far the second sample's seed is from the first one's."""
 _MODULES = ("guided.py", "guided_lines.py", "guided_types.py", "guided_systems.py")
 _FORMATS = ("response_format", "grammar", "json_schema", "tools")
 
@@ -38,8 +41,9 @@ def guide_digest() -> str:
 class GuidedGateway(Gateway):
     """A gateway that writes replies as the request's own member ``way`` says; nothing of it reaches the endpoint.
 
-    ``way`` has ``guide`` (the version of the guide) and ``task`` where types lead, and ``temperature`` where another
-    one is wanted than the try's. It is part of the name of a kept reply.
+    ``way`` has ``guide`` (the version of the guide) and ``task`` where types lead, ``temperature`` where another one is
+    wanted than the try's, and ``fresh`` where a try must not find its prompt read by the arm before it: their times are
+    compared. It is part of the name of a kept reply.
     """
 
     def _noted(self, reply: dict[str, Any]) -> dict[str, int]:
@@ -50,6 +54,8 @@ class GuidedGateway(Gateway):
         plain = {name: value for name, value in body.items() if name != "way"}
         if "temperature" in way:
             plain["temperature"] = way["temperature"]
+        if "fresh" in way and not session.spent.model_calls:
+            await self._forget()
         if "guide" not in way or any(plain.get(name) for name in _FORMATS):
             return await super()._forward(plain, session)
         types = Types(session.episode.tools.protocols, way["task"])
@@ -64,6 +70,13 @@ class GuidedGateway(Gateway):
             except httpx.HTTPError as error:
                 return 502, {"error": {"message": f"the model's endpoint failed: {type(error).__name__}: {error}"}}
         return 200, chat_completion(reply, self.upstream.model)
+
+    async def _forget(self) -> None:
+        """Have the server read something else: it keeps one prompt."""
+        with suppress(httpx.HTTPError):  # the try's own request says so
+            async with llama_server(self.upstream) as server:
+                async for _ in server.stream("-", n_predict=1):
+                    pass
 
 
 @dataclass(frozen=True)
@@ -94,15 +107,10 @@ class OneWay(Atc):
         return f"{await super().version()}-{guide_digest()}"
 
     async def solve(self, job: Job) -> Answer:
-        return await self.solve_in_way(job)
-
-    async def solve_in_way(self, job: Job, **more: Any) -> Answer:
-        """Try a task; ``more`` stands in the way of all its requests."""
         way: dict[str, Any] = {"guide": guide_digest(), "task": job.text} if self._guided else {}
-        if self._temperature is not None:
-            way["temperature"] = self._temperature
+        way |= {"fresh": True} if self._temperature is None else {"temperature": self._temperature}
         given = {each.name: getattr(job, each.name) for each in fields(Job)}
-        answer = await super().solve(_Job(**given, way=way | more))
+        answer = await super().solve(_Job(**given, way=way))
         return replace(answer, rules={**(answer.rules or {}), **job.session.spent.noted})
 
 
@@ -122,10 +130,11 @@ class Agree(OneWay):
         if first.ended != "answered" or job.of is None:
             return first
         environment, task = job.of
-        session = replace(job.session, episode=environment.open(task), spent=Spent(), asking=set(), prompts=set())
+        seed = job.session.seed + _ANOTHER
+        session = Session(environment.open(task), job.caps, job.session.temperature, seed)
         async with self._gateway.session(session) as address:
             twin = replace(job, session=session, address=address, events=[])
-            second = await self.solve_in_way(twin, sample=2)
+            second = await super().solve(twin)
         _add(job.session.spent, session.spent)
         if second.ended == "answered" and same_value(first.value, second.value):
             return first
