@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -15,6 +16,10 @@ import httpx
 
 from atc.models.base import Model
 from atc.models.openai_compatible import OpenAICompatible
+from atc.run.find_tools import DOCS
+from atc.run.find_tools import NAME as FINDER
+from atc.run.look import NAME as LOOK
+from atc.schemas.protocol import Protocol
 from benchmarks.gateway import MAX_TOKENS, Gateway, Session, Spent
 from benchmarks.guided import GuidedReply, chat_completion, llama_server
 from benchmarks.guided_types import Types
@@ -58,7 +63,7 @@ class GuidedGateway(Gateway):
             await self._forget()
         if "guide" not in way or any(plain.get(name) for name in _FORMATS):
             return await super()._forward(plain, session)
-        types = Types(session.episode.tools.protocols, way["task"])
+        types = types_of_try(session.episode.tools.protocols, way["task"], plain["messages"])
         options = {name: plain[name] for name in ("temperature", "seed", "stop") if plain.get(name) is not None}
         async with llama_server(self.upstream) as server:
             try:
@@ -77,6 +82,25 @@ class GuidedGateway(Gateway):
             async with llama_server(self.upstream) as server:
                 async for _ in server.stream("-", n_predict=1):
                     pass
+
+
+_OWN = [
+    Protocol(name=name, description="", parameters={"type": "object", "additionalProperties": True})
+    for name in (LOOK, FINDER, DOCS)
+]
+"""What ATC itself may offer programs; a prompt says so."""
+
+
+def types_of_try(protocols: Sequence[Protocol], task: str, messages: Sequence[Mapping[str, Any]]) -> Types:
+    """Return the types of a try's tools, and of what ATC itself offers in its prompt.
+
+    What an earlier program looked at stands in the next one's scope. Which names these are only ATC knows: here it is
+    each word that the prompt has behind the task.
+    """
+    prompt = str(messages[-1]["content"])
+    there = {protocol.name for protocol in protocols}
+    own = [each for each in _OWN if each.name in prompt and each.name not in there]
+    return Types([*protocols, *own], task, {*re.findall(r"[^\W\d]\w*", prompt.rpartition(task)[2])})
 
 
 @dataclass(frozen=True)

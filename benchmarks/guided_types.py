@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -79,9 +79,11 @@ class Types:
 
     Args:
         protocols: the tools. ``task``: what the user asks.
+        inputs: names that stand in a program's scope before it runs.
     """
 
-    def __init__(self, protocols: Sequence[Protocol], task: str) -> None:
+    def __init__(self, protocols: Sequence[Protocol], task: str, inputs: Collection[str] = ()) -> None:
+        self._inputs = frozenset(inputs)
         self._protocols = {protocol.name: protocol for protocol in protocols}
         self._graph = ToolGraph(list(protocols))
         self._checker = Checker(list(protocols), graph=self._graph)
@@ -121,11 +123,11 @@ class Types:
         program = Program(completed(code))
         if program.problem is not None:
             return program.problem.message
-        context = RepairContext(self._protocols, DEFAULT)
+        context = RepairContext(self._protocols, DEFAULT, self._inputs)
         repaired, _ = repair_program(program, context)
         line = code.count("\n", 0, start) + 1
         within = _lines_of_functions(program.module)
-        for found in self._checker.check(repaired):
+        for found in self._checker.check(repaired, inputs=self._inputs):
             later = found.kind in ("undefined_name", "unknown_tool") and found.line in within  # it may be bound by then
             if found.severity == "error" and found.line >= line and not later:
                 return wording.finding_alone(found)
@@ -225,7 +227,9 @@ class Types:
     def _names(self, tree: ast.Module, text: _Text) -> Iterator[Departure]:
         """Yield calls of what is nowhere. A function's body may call what is defined behind it."""
         within = _lines_of_functions(tree)
-        nowhere = {id(node) for node in Names(tree, self._protocols).nowhere() if node.lineno not in within}
+        nowhere = {
+            id(node) for node in Names(tree, self._protocols, self._inputs).nowhere() if node.lineno not in within
+        }
         own = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         choices = [f"{name}(" for name in (*self._protocols, *own)]
         for node in ast.walk(tree):
@@ -236,7 +240,7 @@ class Types:
 
     def _ids(self, program: Program, flow: Flow, text: _Text) -> Iterator[Departure]:
         invented: dict[tuple[int, str | None, str], bool] = {}
-        for found in self._checker.check(program, known=self._task):
+        for found in self._checker.check(program, self._task, self._inputs):
             if found.kind in ("invented_id", "name_for_id") and found.arguments and not found.name:
                 invented[found.line, found.tool, found.arguments[0]] = found.kind == "invented_id"
         for call, protocol in self._calls(flow, text):

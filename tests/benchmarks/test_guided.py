@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from benchmarks import guided_run, guided_systems
 from benchmarks.guided import MOST_DRAWN, WEIGHT, GuidedReply, Piece, chat_completion, grammar_of
 from benchmarks.guided_run import agreeing, gate, lines_of, main, one_sided, table
-from benchmarks.guided_systems import same_value
+from benchmarks.guided_systems import same_value, types_of_try
 from benchmarks.guided_types import MAX_CHOICES, Types
 from benchmarks.rows import Row, read_rows
 from tests.benchmarks.test_guided_types import FIRST, TASK, TOOLS
@@ -165,6 +165,16 @@ def test_a_reply_is_given_as_an_endpoint_gives_one() -> None:
         "index": 0, "message": {"role": "assistant", "content": GOOD}, "finish_reason": "stop",
     }  # fmt: skip
     assert made["usage"] == {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+
+
+def test_what_atc_itself_offers_and_what_an_earlier_program_looked_at_is_there() -> None:
+    protocols = [tool.protocol for tool in TOOLS]
+    first = types_of_try(protocols, TASK, [{"content": f"`look(found=found)` shows values.\n\nTask: {TASK}"}])
+    assert not first.certainly_wrong(f"{FIRST}look(found=found)\n", len(FIRST))
+    assert first.certainly_wrong("tool_docs(names=[])\n", 0)
+    assert first.certainly_wrong("answer = found\n", 0)
+    second = types_of_try(protocols, TASK, [{"content": f"Task: {TASK}\n\nYour program looked at:\nfound = 3"}])
+    assert not second.certainly_wrong("answer = found\n", 0)
 
 
 # -- figures and the gate ----------------------------------------------------------------------------------------------
