@@ -11,7 +11,8 @@ statement itself binds. A departure names its place in the text and the texts th
 - ``whole``: a list or an object where one plain value is wanted, and one value where a list is wanted.
 
 What it cannot see: values of an open type (a response without a document), variables of a function that is not called
-yet, parts of f-strings where the running Python does not tell their places, and everything behind an import with ``*``.
+yet, parts of f-strings where the running Python does not tell their places, everything behind an import with ``*``, and
+a program that stands in no fence.
 """
 
 from __future__ import annotations
@@ -216,6 +217,8 @@ class Types:
             known = {name for each in parameters for name in (each.name, each.original)}
             given = {name for name, _ in written(call, parameters)}
             choices = [f"{each.name}=" for each in parameters if each.name not in given]
+            if all(each.name in given for each in parameters if each.required):
+                choices.append(")")  # the call may end behind a comma
             only = protocol.parameters.get("additionalProperties") is False or protocol.effect is not Effect.READ
             for keyword in call.node.keywords:
                 if keyword.arg is None or keyword.arg in known or allows_more(protocol.parameters):

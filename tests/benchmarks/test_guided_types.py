@@ -90,6 +90,8 @@ def test_levels_that_were_skipped() -> None:
 
 def test_arguments_and_tools_that_do_not_exist() -> None:
     assert found("", 'film = get_film(film="f1")\n')[0] == ("argument", "film=", ("film_id=",), True)
+    (departure,) = found("", 'film = get_film(film_id="Solaris", year=1972)\n')
+    assert departure == ("argument", "year=", (")",), True), "the call may end there"
     (departure,) = found("", 'film = get_movie(film_id="f1")\n')
     assert departure[:2] == ("name", "get_movie(")
     assert departure[2] == tuple(f"{tool.name}(" for tool in TOOLS)
