@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from atc.result import Effect
+from benchmarks.environments import open_environment
 from benchmarks.guided_lines import completed, program_start, statement_end, statements
+from benchmarks.guided_right import Counts, counts_of, look
 from benchmarks.guided_types import MAX_CHOICES, Departure, Types, quoted
+from benchmarks.right_programs import RightProgram
 from tests.support.tools import make_tool
 
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
@@ -193,12 +196,29 @@ def calls_of(work: Callable[[], object]) -> int:
 
 
 def test_work_grows_with_the_names_not_faster() -> None:
-    def look(size: int) -> Callable[[], list[Departure]]:
+    def looking(size: int) -> Callable[[], list[Departure]]:
         types = Types([tool.protocol for tool in TOOLS], TASK)
         code = FILMS + "".join(f'name_{number} = film["title"]\n' for number in range(size))
         last = 'answer = get_director(film_id="tt0069293")\n'
         return lambda: types.departures(code + last, len(code))
 
-    calls_of(look(10))
-    small, large = calls_of(look(40)), calls_of(look(160))
+    calls_of(looking(5))
+    small, large = calls_of(looking(15)), calls_of(looking(60))
     assert large < 5 * small
+
+
+def test_right_programs_raise_no_alarm_and_spoiled_ones_are_seen() -> None:
+    source = "r0 = find_films(text='Solaris')\nr1 = get_film(film_id=r0['films'][0]['film_id'])\nanswer = r1['title']\n"
+    counts, types = Counts(), Types([tool.protocol for tool in TOOLS], TASK)
+    look(counts, types, RightProgram(source, {}))
+    look(counts, types, RightProgram("r0 = get_film(film_id='tt1')\nanswer = r0['title']\n", {1: ["tt1"]}))
+    assert (counts.programs, counts.statements, counts.alarms, counts.wrong) == (2, 5, {}, 0)
+    assert counts.given_by_nobody == 0, "no variable can be that id"
+    assert (counts.keys_seen, counts.keys, counts.levels_seen, counts.levels) == (4, 4, 1, 1)
+
+
+@pytest.mark.slow
+def test_the_bundled_tasks_own_solutions_raise_no_alarm() -> None:
+    counts = counts_of(open_environment("atlas"), 2)
+    assert (counts.programs, counts.alarms, counts.wrong) == (2, {}, 0)
+    assert counts.keys_seen == counts.keys > 0
