@@ -118,7 +118,10 @@ class LlamaServer:
                 answer.raise_for_status()
             async for line in answer.aiter_lines():
                 if line.startswith("data: ") and line != "data: [DONE]":
-                    yield _piece(json.loads(line.removeprefix("data: ")))
+                    said = json.loads(line.removeprefix("data: "))
+                    if "error" in said:
+                        raise httpx.HTTPError(str(said["error"])[:300])
+                    yield _piece(said)
 
 
 @asynccontextmanager

@@ -7,7 +7,8 @@ statement itself binds. A departure names its place in the text and the texts th
 - ``nesting``: a key of a list, a position of an object, or a loop over an object that holds lists;
 - ``argument``: an argument that the tool does not have;
 - ``name``: a call of what is nowhere;
-- ``id``: an identifier that nobody gave, or another part of a response in its place;
+- ``id``: an identifier that nobody gave, or another part of a response in its place. What may stand there is a part of
+  a response that is at hand, or the call of a tool that gives one;
 - ``whole``: a list or an object where one plain value is wanted, and one value where a list is wanted.
 
 What it cannot see: values of an open type (a response without a document), variables of a function that is not called
@@ -255,6 +256,8 @@ class Types:
                 if (span := text.with_next(node)) is not None:
                     choices = self._expressions(call, parameters[name], flow, text)
                     choices = [made + span[2] for made in choices]
+                    if place in invented:
+                        choices += self._first_calls(call, parameters[name])
                     yield from _bounded("id", span[0], span[1], choices, only=invented.get(place, False))
 
     def _is_other_part(self, name: str, flow: Flow, node: ast.expr) -> bool:
@@ -278,6 +281,12 @@ class Types:
                 if len(rests) == 1 and (rest := rests.pop()) is not None:
                     found[name + rest] = None
         return [*found]
+
+    def _first_calls(self, call: ToolCall, parameter: Parameter) -> list[str]:
+        """Return how a call begins of each tool that reads such an argument; the model goes on from there."""
+        suppliers = self._graph.suppliers_into(call.tool).get(parameter.original, ())
+        reads = [each.tool for each in suppliers if each.known and not each.writes and each.tool != call.tool]
+        return [f"{tool}(" for tool in dict.fromkeys(reads)]
 
     def _whole(self, flow: Flow, text: _Text) -> Iterator[Departure]:
         for call, protocol in self._calls(flow, text):

@@ -134,10 +134,10 @@ def test_a_statement_that_is_certainly_wrong_is_drawn_again_and_the_comment_is_n
     reply, scripted = written(
         "```python\nimport requests\nanswer = 1\n```",
         "import requests\n",
-        '\n# I see\nfilm = get_film(film_id="Solaris")\nanswer = 3\n',
+        "\n# I see\nfilm = get_rows(n=1)[0]\nanswer = 3\n",
         'answer = film["title"]\n```',
     )
-    assert reply.text == '```python\nfilm = get_film(film_id="Solaris")\nanswer = film["title"]\n```'
+    assert reply.text == '```python\nfilm = get_rows(n=1)[0]\nanswer = film["title"]\n```'
     (_, _), (first, one), (second, two), (rest, _) = scripted.asked
     assert first == second
     assert first.startswith("PROMPT:```python\n# not so: ")
