@@ -13,7 +13,7 @@ import asyncio
 import re
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -118,7 +118,7 @@ def main(
     places = [open_environment(name, data) for name in listed(env, ENVIRONMENTS, "env")]
     found = {place.name: counts_of(place, sample) for place in places}
     if as_json:
-        print_json({name: asdict(counts) for name, counts in found.items()})
+        print_json({name: vars(counts) for name, counts in found.items()})
         return
     rows = [
         (

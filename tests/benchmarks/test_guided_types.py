@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from typer import Typer
+from typer.testing import CliRunner
 
 from atc.result import Effect
-from benchmarks.environments import open_environment
 from benchmarks.guided_lines import completed, program_start, statement_end, statements
-from benchmarks.guided_right import Counts, counts_of, look
+from benchmarks.guided_right import Counts, look, main
 from benchmarks.guided_types import MAX_CHOICES, Departure, Types, quoted
 from benchmarks.right_programs import RightProgram
 from tests.support.tools import make_tool
@@ -221,6 +223,11 @@ def test_right_programs_raise_no_alarm_and_spoiled_ones_are_seen() -> None:
 
 @pytest.mark.slow
 def test_the_bundled_tasks_own_solutions_raise_no_alarm() -> None:
-    counts = counts_of(open_environment("atlas"), 2)
-    assert (counts.programs, counts.alarms, counts.wrong) == (2, {}, 0)
-    assert counts.keys_seen == counts.keys > 0
+    app = Typer()
+    app.command()(main)
+    ran = CliRunner().invoke(app, ["--env", "atlas", "--sample", "2", "--json"])
+    assert ran.exit_code == 0, ran.output
+    counts = json.loads(ran.stdout)["atlas"]
+    assert (counts["programs"], counts["alarms"], counts["wrong"]) == (2, {}, 0)
+    assert counts["keys_seen"] == counts["keys"] > 0
+    assert "keys" in CliRunner().invoke(app, ["--env", "atlas", "--sample", "1"]).stdout
