@@ -16,6 +16,7 @@ import secrets
 import socket
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -69,12 +70,15 @@ class Upstream:
 
 
 @contextmanager
-def upstream(spec: str | None, threads: int | None = None, base_url: str | None = None) -> Iterator[Upstream]:
+def upstream(
+    spec: str | None, threads: int | None = None, base_url: str | None = None, cache_mib: int = CACHE_MIB
+) -> Iterator[Upstream]:
     """The endpoint of a model, started where it is the embedded one.
 
     Args:
         spec: as ``atc run --model`` takes it.
         base_url: of an endpoint; else what the environment says.
+        cache_mib: what the embedded model keeps of prompts beside the last one.
 
     Raises:
         UsageError: the spec means nothing, or contradicts the endpoint.
@@ -89,7 +93,7 @@ def upstream(spec: str | None, threads: int | None = None, base_url: str | None 
         return
     model = EmbeddedModel(choice.model, threads=threads or os.cpu_count(), context_tokens=CONTEXT_TOKENS)
     model.check()
-    server = EmbeddedServer(replace(model.settings, cache_mib=CACHE_MIB))
+    server = EmbeddedServer(replace(model.settings, cache_mib=cache_mib))
     try:
         yield Upstream(server.url, model.settings.alias, model.name, CONTEXT_TOKENS, server.api_key, direct=True)
     finally:
@@ -138,6 +142,7 @@ class Spent:
             endpoint asked for ``n`` replies, reads once.
         model_s: with what kept replies took. ``tool_s``: in tools.
         over: the cap that was reached, in words; empty while none is.
+        noted: what a benchmark's own way to write replies noted of them, by kind.
     """
 
     model_calls: int = 0
@@ -151,6 +156,7 @@ class Spent:
     over: str = ""
     failure: str = ""
     """How the endpoint failed, if it did: then the try says nothing of the system."""
+    noted: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
@@ -293,6 +299,7 @@ class Gateway:
             session.spent.kept_calls += 1
             session.spent.kept_s += kept["seconds"]
         _count(session, body, kept)
+        session.spent.noted.update(self._noted(kept["reply"]))
         if session.transcript is not None:
             session.transcript.exchange(body.get("messages", ()), kept["reply"])
         return _streamed(kept["reply"]) if streamed else JSONResponse(kept["reply"])
@@ -314,15 +321,19 @@ class Gateway:
         status, reply = asked
         self._purse.pay(aside, _cost(self._purse.price, body, reply) if status == 200 else Decimal(0))
 
+    def _noted(self, reply: dict[str, Any]) -> dict[str, int]:
+        """What the way to write replies noted of one: nothing, where the endpoint writes them."""
+        return {}
+
     async def _asked(self, session: Session, body: dict[str, Any]) -> tuple[int, Any] | None:
         """What the endpoint answers; ``None`` where the try ended before."""
-        asked = asyncio.ensure_future(self._forward(body))
+        asked = asyncio.ensure_future(self._forward(body, session))
         session.asking.add(asked)
         await asyncio.wait([asked])
         session.asking.discard(asked)
         return None if asked.cancelled() else asked.result()
 
-    async def _forward(self, body: dict[str, Any]) -> tuple[int, Any]:
+    async def _forward(self, body: dict[str, Any], session: Session) -> tuple[int, Any]:
         """Ask, and once more at once for each thing that the endpoint turns down and all systems can do without."""
         headers = {"Authorization": f"Bearer {self.upstream.api_key}"} if self.upstream.api_key else {}
         waits = iter(self._waits)
