@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from atc.models.images import Image
     from atc.models.openai_compatible import OpenAICompatible
     from atc.models.resolve import open_model
-    from atc.probing import Prober, probe
+    from atc.probing.prober import Prober, probe
     from atc.result import Call, Effect, Result, Revision, Usage
     from atc.run.base import Ending, Strategy
     from atc.run.chain import Chain
@@ -191,7 +191,7 @@ _MODULES = {
     "atc.models.resolve": ("open_model",),
     "atc._records.outcome": ("Outcome", "ProgramError"),
     "atc._records.prices": ("Price",),
-    "atc.probing": ("Prober", "probe"),
+    "atc.probing.prober": ("Prober", "probe"),
     "atc._records.records": ("DryRun",),
     "atc.result": ("Call", "Effect", "Result", "Revision", "Usage"),
     "atc.catalogue.index.retriever": ("Retriever",),

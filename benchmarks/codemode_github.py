@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from atc.errors import EnvironmentProblem
-from atc.tools.openapi import import_openapi
+from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Toolset
 from benchmarks.codemode_tasks import CodeTask, Json, Source, World, plain_config
 from benchmarks.environments.base import GoldCall

@@ -23,7 +23,7 @@ import typer
 from atc.cli.console import guarded
 from atc.errors import UsageError
 from atc.schemas.protocol import Protocol
-from atc.tools.openapi import read_openapi
+from atc.tools.openapi.importer import read_openapi
 from atc.tools.stubs import render_stubs
 from benchmarks.common import AsJson, Data, print_json, show
 

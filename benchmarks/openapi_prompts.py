@@ -53,7 +53,7 @@ from atc.run.writer import Writer
 from atc.schemas.protocol import Protocol
 from atc.schemas.reading import Reader
 from atc.settings import Settings
-from atc.tools.openapi import read_openapi
+from atc.tools.openapi.importer import read_openapi
 from atc.tools.outline import records_in
 from atc.tools.stub_budget import SEPARATOR, Fit
 from atc.tools.stubs import render_stub

@@ -24,7 +24,7 @@ from atc.cli.console import guarded
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
-from atc.tools.openapi import read_openapi
+from atc.tools.openapi.importer import read_openapi
 from atc.tools.paging import Paging, is_positional, paging_of
 from benchmarks.common import Documents, show
 

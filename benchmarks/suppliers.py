@@ -36,7 +36,7 @@ from atc.result import Effect
 from atc.schemas.identifiers import words_of
 from atc.schemas.protocol import JsonSchema, Protocol, parameters_of
 from atc.schemas.validate import resolve, types_of
-from atc.tools.openapi import read_openapi
+from atc.tools.openapi.importer import read_openapi
 from atc.tools.openapi.transport import OperationTransport
 from atc.tools.tool import Tool
 from benchmarks.common import AsJson, print_json, share, show

@@ -13,7 +13,10 @@ from atc.cli import options
 from atc.cli.console import ENVIRONMENT, NOT_SOLVED, SOLVED, Interrupted, err, guarded, out, print_json
 from atc.cli.probe_shown import View, check_summary, diff, print_report
 from atc.errors import UsageError
-from atc.probing import Budget, Drift, Prober, Report
+from atc.probing.call_policy import Budget
+from atc.probing.drift import Drift
+from atc.probing.prober import Prober
+from atc.probing.report import Report
 from atc.settings import Settings
 
 PAGE = "report.html"

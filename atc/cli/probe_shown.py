@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from atc.cli.console import clean, out, print_table, short
-from atc.probing import Drift, Progress, Report
-from atc.probing.drift import Change
+from atc.probing.drift import Change, Drift
+from atc.probing.prober import Progress
 from atc.probing.record import State
+from atc.probing.report import Report
 
 _STYLES = {"documented": "green", "partial": "yellow", "undocumented": "red", "skipped": "dim", "waiting": ""}
 

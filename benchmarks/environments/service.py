@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from atc.errors import ToolError
 from atc.schemas.protocol import Protocol
-from atc.tools.openapi import import_openapi
+from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.base import served
 

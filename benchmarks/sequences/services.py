@@ -15,7 +15,7 @@ from atc.calls.json_values import canonical
 from atc.errors import ToolError
 from atc.result import Effect
 from atc.schemas.protocol import Example, Protocol, Source
-from atc.tools.openapi import read_openapi
+from atc.tools.openapi.importer import read_openapi
 from atc.tools.tool import Transport
 from benchmarks.environments import Environment, Episode, Gold, Task, open_environment
 from benchmarks.environments.bfcl import Bfcl

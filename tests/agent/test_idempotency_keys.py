@@ -21,7 +21,7 @@ import pytest
 from atc.agent import Agent
 from atc.calls.permissions import Permissions
 from atc.models.fake import FakeModel
-from atc.tools.openapi import import_openapi
+from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Toolset
 from tests.support.mcp import entry, raw_server
 from tests.support.orders import Orders, key_header, taking_orders
@@ -186,7 +186,7 @@ import sys, json
 from pathlib import Path
 from atc import Agent
 from atc.models.fake import FakeModel
-from atc.tools.openapi import import_openapi
+from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Toolset
 folder = Path(sys.argv[1])
 tools = import_openapi(json.loads((folder / "document.json").read_text()))

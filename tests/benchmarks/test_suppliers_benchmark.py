@@ -12,7 +12,7 @@ import pytest
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
-from atc.tools.openapi import read_openapi
+from atc.tools.openapi.importer import read_openapi
 from benchmarks.suppliers import (
     LABELS,
     Argument,

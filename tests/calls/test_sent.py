@@ -21,7 +21,7 @@ from atc.result import Effect
 from atc.tools.mcp.connection import McpServer
 from atc.tools.mcp.spec import read_specs
 from atc.tools.mcp.transport import McpTransport
-from atc.tools.openapi import import_openapi
+from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool
 from tests.support.broker import READ, WRITE, House
 from tests.support.openapi import Answer, document, operation, running_server

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from atc.schemas.names import UniqueNames, operation_names
-from atc.tools.openapi import read_openapi
 from atc.tools.openapi.answers import value_of
+from atc.tools.openapi.importer import read_openapi
 from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.security import Credentials
 from atc.tools.openapi.text import clean

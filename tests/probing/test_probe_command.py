@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from atc.cli import app
-from atc.probing import Prober
+from atc.probing.prober import Prober
 from atc.tools.documents import drifted_tools, load_protocols
 from atc.tools.functions import tool
 from atc.tools.tool import Toolset

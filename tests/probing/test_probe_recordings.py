@@ -11,8 +11,9 @@ import pytest
 
 from atc import Toolset
 from atc.errors import UsageError
-from atc.probing import Prober, Report
 from atc.probing.document import FROM_RECORDING
+from atc.probing.prober import Prober
+from atc.probing.report import Report
 from tests.support.cli import atc
 from tests.support.openapi import Answer, Server, running_server
 from tests.support.recordings import call, page, write

@@ -7,8 +7,8 @@ import io
 from rich.console import Console
 
 from atc.cli.probe_shown import View, check_summary, diff
-from atc.probing import Drift, Progress
-from atc.probing.drift import Change
+from atc.probing.drift import Change, Drift
+from atc.probing.prober import Progress
 from atc.probing.record import Record
 
 

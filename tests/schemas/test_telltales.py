@@ -10,7 +10,7 @@ from atc.errors import UsageError
 from atc.probing.call_policy import why_not
 from atc.result import Effect
 from atc.schemas.telltales import disguised_telltale, promises_read, telltale
-from atc.tools.openapi import import_openapi
+from atc.tools.openapi.importer import import_openapi
 from tests.support.openapi import document
 
 

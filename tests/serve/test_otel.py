@@ -16,7 +16,7 @@ from atc._host.redaction import Redactor
 from atc.errors import EnvironmentProblem, ModelError, SettingsError
 from atc.models.fake import FakeModel
 from atc.settings import Settings
-from atc.tools.openapi import import_openapi
+from atc.tools.openapi.importer import import_openapi
 from atc.traces.telemetry.calls import CallSpans
 from atc.traces.telemetry.conventions import MAX_CONTENT, Content, error_name, short
 from atc.traces.telemetry.seam import open_telemetry

@@ -22,7 +22,7 @@ from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober
 from atc.probing.report import Line, Report
 from atc.settings import Settings
-from atc.tools.openapi import import_openapi
+from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Toolset
 
 

@@ -12,7 +12,7 @@ from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.schemas.protocol import Protocol
 from atc.schemas.validate import problems
-from atc.tools.openapi import import_openapi
+from atc.tools.openapi.importer import import_openapi
 from atc.tools.stub_budget import Fitter
 from atc.tools.stubs import render_stub
 from tests.support.openapi import document, operation

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from atc.errors import ToolImportError
-from atc.tools.openapi import import_openapi
 from atc.tools.openapi.fetch import MAX_REQUESTS, Site
+from atc.tools.openapi.importer import import_openapi
 from atc.tools.openapi.listings import MAX_LISTED, item_path, links_of, operation_of
 from tests.support.cli import atc
 from tests.support.openapi import Answer, Server, call, document, operation, running_server

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from atc.errors import ToolError
-from atc.tools.openapi import import_openapi
 from atc.tools.openapi.answers import retry_after
+from atc.tools.openapi.importer import import_openapi
 from atc.tools.openapi.security import Credentials
 from atc.tools.openapi.transport import MAX_CLIENTS, HttpService
 from atc.tools.tool import Answered, PagedTransport, Toolset

@@ -13,7 +13,8 @@ import pytest
 
 from atc._host.extras import install_command
 from atc.errors import EnvironmentProblem, ToolError, UsageError
-from atc.tools.openapi import aws, import_openapi
+from atc.tools.openapi import aws
+from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Toolset
 from tests.support.openapi import Answer, Server, call, document, operation, running_server
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from atc.errors import ToolError
-from atc.tools.openapi import answers, import_openapi
+from atc.tools.openapi import answers
 from atc.tools.openapi.answers import Unreadable, decoded, value_in
+from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Toolset
 from tests.support.openapi import Answer, Server, call, document, one_tool, operation, running_server
 

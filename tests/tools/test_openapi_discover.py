@@ -13,8 +13,8 @@ import pytest
 
 from atc import wording
 from atc.errors import ToolError, ToolImportError
-from atc.tools.openapi import import_openapi
 from atc.tools.openapi.fetch import MAX_REQUESTS
+from atc.tools.openapi.importer import import_openapi
 from atc.tools.openapi.servers import other_place
 from atc.tools.sources import open_tools
 from tests.support.cli import atc

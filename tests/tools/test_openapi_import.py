@@ -12,7 +12,7 @@ import pytest
 from atc.errors import ToolImportError, UsageError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol, Provenance
-from atc.tools.openapi import import_openapi, read_openapi
+from atc.tools.openapi.importer import import_openapi, read_openapi
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
 from tests.support.openapi import Answer, Server, call, document, operation, running_server

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from atc.errors import ToolError, UsageError
-from atc.tools.openapi import import_openapi
+from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Toolset
 from tests.support.openapi import Answer, Server, call, document, operation, running_server
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.errors import ToolError
-from atc.tools.openapi import import_openapi
 from atc.tools.openapi.encode import encode
+from atc.tools.openapi.importer import import_openapi
 from atc.tools.openapi.plan import Operation, Parameter
 from tests.support.openapi import Server, call, document, one_tool, operation, running_server
 

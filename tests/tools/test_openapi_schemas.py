@@ -8,7 +8,7 @@ import jsonschema_rs
 import pytest
 
 from atc.errors import ToolImportError
-from atc.tools.openapi import import_openapi, read_openapi
+from atc.tools.openapi.importer import import_openapi, read_openapi
 from tests.support.openapi import document, operation
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from atc.errors import ToolError, UsageError
-from atc.tools.openapi import import_openapi
+from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Toolset
 from tests.support.openapi import Answer, Server, call, document, one_tool, operation, running_server
 

@@ -11,7 +11,7 @@ import pytest
 
 from atc.schemas.names import MAX_NAME
 from atc.schemas.validate import problems
-from atc.tools.openapi import import_openapi
+from atc.tools.openapi.importer import import_openapi
 from tests.support.openapi import Server, call, document, one_tool, operation, running_server
 
 TEXT = {"type": "string"}

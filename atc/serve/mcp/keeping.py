@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
@@ -17,14 +17,15 @@ from atc._host.invisible import visible
 from atc._host.redaction import Redactor
 from atc._records.keeping import Proposal
 from atc.errors import RunInUse, UsageError
-from atc.run.keeping import Edits, propose
-from atc.run.keeping import keep as write
 from atc.schemas.names import MAX_NAME
 from atc.serve.mcp.asking import asker_of, cannot_ask
 from atc.serve.mcp.client import LOCAL
 from atc.serve.mcp.requests import Answer, ToolRequest, answer
 from atc.wording import keeping as words
 from atc.wording.prompting import prompt
+
+if TYPE_CHECKING:
+    from atc.run.keeping import Edits
 
 KEEP = "keep"
 MOST_CHARACTERS = 20_000
@@ -60,6 +61,9 @@ async def keep(request: ToolRequest) -> Answer:
         UsageError: it is no run of this client, cannot be kept, or this client's user cannot be asked.
         EnvironmentProblem: not the isolation that was asked for, or the file cannot be written.
     """
+    from atc.run.keeping import keep as write  # only here: a start of the server keeps nothing
+    from atc.run.keeping import propose
+
     gateway, client = request.gateway, request.client
     run_id, name = request.text("run"), request.text("name")
     _ensure_asked(request, run_id)
@@ -93,6 +97,8 @@ def _edits(request: ToolRequest) -> Edits:
     Raises:
         UsageError: an argument is not of its type.
     """
+    from atc.run.keeping import Edits
+
     renamed, lift = request.arguments.get("parameters", {}), request.arguments.get("lift", [])
     if not isinstance(renamed, dict) or not all(isinstance(each, str | dict) for each in renamed.values()):
         raise UsageError("`parameters` must be an object: new names, or fields of a schema, by the names as proposed")

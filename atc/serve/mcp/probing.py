@@ -26,8 +26,7 @@ from atc.calls.broker import Broker
 from atc.calls.contract import CallReply
 from atc.catalogue.catalogue import Catalogue
 from atc.errors import AtcError, UsageError
-from atc.probing import Budget, Prober
-from atc.probing.call_policy import why_not
+from atc.probing.call_policy import Budget, why_not
 from atc.probing.reads import probe_reads, single_call
 from atc.result import Effect
 from atc.run.author import Past
@@ -193,6 +192,8 @@ async def probed(
         protocol=tool.protocol.model_copy(update={"effect": Effect.UNKNOWN}),  # so that each call is decided over
         transport=_Heard(tool.transport, answers),
     )
+    from atc.probing.prober import Prober  # only here: a start of the server needs no prober
+
     prober = Prober(
         Toolset([heard]),
         budget=budget,

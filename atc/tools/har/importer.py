@@ -17,7 +17,7 @@ from atc.tools.har.document import Recorded, recorded
 from atc.tools.har.entries import MAX_BYTES, Entry, read_entries
 from atc.tools.har.hosts import Origin, kept_hosts, origin_of, shown_hosts
 from atc.tools.har.session import SessionChoice, session_of, warn_of_readers
-from atc.tools.openapi import read_openapi
+from atc.tools.openapi.importer import read_openapi
 from atc.tools.openapi.plan import is_json
 from atc.tools.tool import Tool, Toolset
 

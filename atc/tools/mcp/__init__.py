@@ -4,9 +4,3 @@ The server is a stranger. What it says about a tool becomes a protocol (JSON Sch
 hints about effects are hints. Its process gets a small environment and is ended with the run. The official SDK, the
 extra ``mcp``, is imported when a server is spoken to and not before.
 """
-
-from __future__ import annotations
-
-from atc.tools.mcp.importer import import_mcp
-
-__all__ = ["import_mcp"]

@@ -3,9 +3,3 @@
 The document is data from outside. Nothing of it becomes code; what it says becomes protocols (JSON Schemas and bounded
 text) and a plan of each request, in which an argument can only ever fill the place that the document gives it.
 """
-
-from __future__ import annotations
-
-from atc.tools.openapi.importer import Import, import_openapi, read_openapi
-
-__all__ = ["Import", "import_openapi", "read_openapi"]

@@ -18,7 +18,7 @@ from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.result import Effect
 from atc.schemas.protocol import Protocol, Source
 from atc.serve.pages.tool_graph.drawing import edges_of
-from atc.tools.openapi import import_openapi
+from atc.tools.openapi.importer import import_openapi
 from atc_research.naviagent.subgraph import tree_in_words
 
 _INTEGER: dict[str, Any] = {"type": "integer"}

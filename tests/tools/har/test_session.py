@@ -28,7 +28,7 @@ from atc.serve.ui.shown_calls import shown_arguments
 from atc.tools.har.document import Recorded, RecordedSecret
 from atc.tools.har.importer import read_har
 from atc.tools.har.session import Answers, SessionChoice, SessionOffer, session_of, warn_of_readers
-from atc.tools.openapi import read_openapi
+from atc.tools.openapi.importer import read_openapi
 from atc.wording import plans
 from atc.wording.origins import careful, careful_of_plan
 from tests.support import recordings as calls
