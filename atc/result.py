@@ -146,7 +146,7 @@ class Call(Record):
         """Return a call of data that the broker made itself: nothing of it came from outside, and nothing is validated.
 
         Args:
-            data: all fields, each of its own type. The call keeps this object.
+            data: all fields in their order, each of its own type. The call keeps this object.
             find_origins: finds the call's origins when somebody reads them. They are no part of its data.
         """
         made = cls.__new__(cls)
