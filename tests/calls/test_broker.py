@@ -23,6 +23,7 @@ def test_a_call_of_the_broker_is_what_validation_would_have_made() -> None:
     made = house.last
     assert made == Call(**dict(made)) == copy.deepcopy(made) == made.model_copy()
     assert made == Call.model_validate_json(made.model_dump_json())
+    assert [*vars(made)] == [*Call.model_fields]
     assert made.model_dump(exclude_unset=True) == made.model_dump()
     assert seen == [made.arguments]
     with pytest.raises(ValueError, match="frozen"):
