@@ -21,7 +21,7 @@ WORKDIR /opt/atc
 RUN python -c "import os, sysconfig; os.symlink(sysconfig.get_path('purelib'), 'packages')" \
  && python -c "import os, shutil; shutil.move('packages/atc/sandbox', 'sandbox'); \
     os.symlink('/opt/atc/sandbox', 'packages/atc/sandbox')" \
- && python -I -S -c "import sys; sys.path.insert(0, '/opt/atc/sandbox'); import inside, jail, run; run.preload([])"
+ && python -I -S -c "import sys; sys.path.insert(0, '/opt/atc/sandbox'); import inside, jail, preload, run; preload.standard_library()"
 USER 10001:10001
 WORKDIR /
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 ATC_SERVE_HOST=0.0.0.0

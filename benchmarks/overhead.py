@@ -1,7 +1,7 @@
 """What ATC adds to a run: everything but the model, the tools and the program.
 
 ``python -m benchmarks.overhead [--json] [--runs N]``: a trivial program over one tool is written by a fake model that
-takes 0.3 s (a real one takes longer; a jail boots meanwhile) and run by an agent, with and without the check; the tool
+takes 0.3 s (a real one takes longer) and run by an agent that has run before, with and without the check; the tool
 only reads. What is left when the model's and the tool's time is taken off stands beside a bare ``python -I -S -c
 program`` of the same program.
 """
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,6 +35,8 @@ PROGRAM = "total = 0\nfor n in (1, 2, 3):\n    total += double(n=n)\nanswer = to
 BARE = "def double(n):\n    return 2 * n\n" + PROGRAM + "print(answer)\n"
 MODEL_S = 0.3
 TARGET_MS = 30.0
+FIRST = 2
+"""Runs of an agent that do not count: they load modules, and its first one starts the parent of jails."""
 PARTS = ("start", "draft", "check", "sandbox", "journal and trace", "end")
 
 
@@ -95,11 +97,10 @@ class Stopwatch:
         return timed
 
 
-async def one_run(folder: Path, *, check: bool) -> dict[str, float]:
+async def one_run(agent: Agent, model: SlowModel, watch: Stopwatch) -> dict[str, float]:
     """Run the agent once; milliseconds of each part, and of all together."""
-    watch, model = Stopwatch(), SlowModel([f"```python\n{PROGRAM}```"])
-    tools = Toolset([tool_from_function(double, effect="read")])
-    agent = Agent(tools, model=model, check=check, sentence=False, runs_dir=folder, on_event=watch.event)
+    watch.at.clear()
+    watch.writing = model.seconds = 0.0
     with watch.watching():
         began = time.perf_counter()
         result = await agent.arun("Add twice one, two and three.")
@@ -127,20 +128,28 @@ def bare() -> float:
 
 
 async def measure(runs: int) -> dict[str, Any]:
-    """All figures: medians in milliseconds. Runs of either kind and bare ones take turns."""
+    """All figures: medians in milliseconds. Runs of either kind and bare ones take turns; each kind has an agent."""
     found: dict[str, list[dict[str, float]]] = {"with the check": [], "without": []}
     alone = []
-    with tempfile.TemporaryDirectory(prefix="atc-overhead-") as folder:
-        for number in range(runs + 2):
-            for kind, made in found.items():
-                run = await one_run(Path(folder), check=kind == "with the check")
-                if number > 1:  # the first load modules
-                    made.append(run)
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="atc-overhead-")))
+        tools = Toolset([tool_from_function(double, effect="read")])
+        made: dict[str, tuple[Agent, SlowModel, Stopwatch]] = {}
+        for kind in found:
+            watch, model = Stopwatch(), SlowModel([f"```python\n{PROGRAM}```"] * (runs + FIRST))
+            check = kind == "with the check"
+            agent = Agent(tools, model=model, check=check, sentence=False, runs_dir=folder, on_event=watch.event)
+            made[kind] = await stack.enter_async_context(agent), model, watch
+        for number in range(runs + FIRST):
+            for kind, given in made.items():
+                run = await one_run(*given)
+                if number >= FIRST:
+                    found[kind].append(run)
             alone.append(await asyncio.to_thread(bare))
     figures: dict[str, Any] = {"runs": runs, "bare_ms": round(median(alone), 1)}
-    for kind, made in found.items():
-        figures[kind] = {name: round(median([run[name] for run in made]), 1) for name in (*PARTS, "all")}
-        figures[kind]["p95"] = round(percentile([run["all"] for run in made], 95), 1)
+    for kind, of_kind in found.items():
+        figures[kind] = {name: round(median([run[name] for run in of_kind]), 1) for name in (*PARTS, "all")}
+        figures[kind]["p95"] = round(percentile([run["all"] for run in of_kind], 95), 1)
     return figures
 
 
