@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 import atc
 from atc.cli import COMMANDS, app, commands_of, loaded
 from tests.support.docs import DOCUMENTS, ROOT, TUTORIALS
+from tests.support.english import AVOIDED
 
 MOST_WORDS = 25
 GLOSSARY = ROOT / "docs" / "glossary.md"
@@ -147,6 +148,16 @@ def test_every_command_and_option_has_a_help_text_of_one_form() -> None:
     wrong = [f"{name}: {problem}: {text}" for name, text in helps() for problem in problems_of_help(text)]
     assert not wrong, "\n".join(wrong)
     assert len(helps()) > 300
+
+
+def test_help_texts_do_without_the_words_that_pages_do_without() -> None:
+    wrong = [
+        f"{name}: {found[0]}: {text}"
+        for name, text in helps()
+        for pattern in AVOIDED
+        if (found := re.search(pattern, text or "", re.IGNORECASE))
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("text", [None, " ", "no capital.", "No end", "Of the tool.", "A \\[list]."])
