@@ -356,7 +356,7 @@ def a_client_without_servers(folder: Path) -> None:
 
 
 BEFORE: dict[str, Callable[[Path], None]] = {
-    "README.md-2": a_client_without_servers,
+    "README.md-1": a_client_without_servers,
     "approval.md-0": settings_files,
     "batch.md-1": ray,
     "research/benchmarks.md-0": a_decoder_and_catalogues,
