@@ -364,6 +364,7 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "codes.md-2": grouped_index,
     "comparison.md-0": the_benchmarks,
     "docker.md-0": an_engine,
+    "index.md-0": a_client_without_servers,
     "mcp-server.md-0": a_client_with_a_server,
     "mcp-server.md-3": credentials,
     "mcp-server.md-4": a_client_with_a_server,
