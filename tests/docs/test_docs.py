@@ -72,7 +72,7 @@ def test_the_program_of_the_readme_waits_without_a_model_and_the_tools_take_one(
 
 @pytest.mark.slow
 def test_the_recording_shows_what_the_commands_of_the_readme_print() -> None:
-    assert PICTURE.read_text(encoding="utf-8") == drawn(recorded())
+    assert PICTURE.read_text(encoding="utf-8") == drawn(recorded()), "python -m deploy.recording --write"
 
 
 def paced(line: str) -> object:
