@@ -534,7 +534,7 @@ def _nothing(settings: Settings) -> str:
     return (
         f"nothing is written in {settings.audit} yet. `atc mcp` writes all its decisions there; `atc run`, `atc chat` "
         "and `atc ui` only with permissions, and you have none: name a file in the setting `permissions`, or "
-        f"write {user_path()} (docs/mcp-server.md, Permissions). What was approved without them, `atc show RUN` says"
+        f"write {user_path()}. What was approved without them, `atc show RUN` says"
     )
 
 
