@@ -155,7 +155,7 @@ def test_the_command_says_what_is_wrong_and_keeps_its_standard_output() -> None:
     shown = json.loads(ran.stdout)
     assert [each["name"] for each in shown["offered"]] == ["search_tools", "tool_docs", "run_program"]
     assert shown["tokens"] <= MOST < shown["plain_tokens"]
-    for page in ("README.md", "docs/mcp-server.md"):
+    for page in ("README.md", "docs/code-mode.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
         assert all(f"{shown[count]:,}" in text for count in ("tokens", "plain_tokens")), page
 

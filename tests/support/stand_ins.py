@@ -365,13 +365,13 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "comparison.md-0": the_benchmarks,
     "docker.md-0": an_engine,
     "index.md-0": a_client_without_servers,
-    "mcp-server.md-0": a_client_with_a_server,
-    "mcp-server.md-3": credentials,
-    "mcp-server.md-4": a_client_with_a_server,
+    "code-mode.md-0": a_client_with_a_server,
+    "code-mode.md-3": credentials,
+    "code-mode.md-4": a_client_with_a_server,
     "research/training.md-1": tools_used_together,
     "research/training.md-2": an_index_to_train_on,
     "research/training.md-3": a_model_and_chats,
-    "ruler.md-0": the_benchmarks,
-    "ruler.md-3": data_of_paths,
+    "benchmarks/README.md-0": the_benchmarks,
+    "benchmarks/README.md-3": data_of_paths,
 }
 """What a block finds beside the files of all."""
