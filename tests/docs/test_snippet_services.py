@@ -44,7 +44,7 @@ SLOW = {
     "ruler.md-0",
     "ruler.md-3",
     "service.md-0",
-    "ui.md-0",
+    "runs.md-2",
 }
 """Blocks that take more than two seconds, or start what does."""
 PLACEHOLDERS = {"": "How many are there?", "--tools": "atlas"}
