@@ -64,7 +64,7 @@ TABLE: list[tuple[str, str, str]] = [
     (r"^atc (tools )?learn (codes|decoder|--(index|pairs|tools))", RUN, SERVICES),
     (r"^atc .*(--sandbox (docker|http)|--on ray|host\.example|127\.0\.0\.1:8321|uvx|HOST:)", RUN, SERVICES),
     (r"^ATC_\w+=", RUN, SERVICES),
-    (r"^atc probe |^atc tools list har:", RUN, SERVICES),
+    (r"^atc probe |^atc tools list (--tools )?har:", RUN, SERVICES),
     (r"--index (tools-index|DIR)", RUN, SERVICES),
     (r"^atc tools index (catalogue\.yaml|(-t )?tools/)", RUN, SERVICES),
     (r"--tools shop\.(yaml|json)|--documents|catalogue\.yaml", RUN, SERVICES),
