@@ -1,4 +1,4 @@
-"""Bare ``atc learn``: what the user's own runs teach the link model."""
+"""Bare ``atc tools learn``: what the user's own runs teach the link model."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ TABLE: list[tuple[str, str, str]] = [
     (r"^ATC_\w+=", RUN, SERVICES),
     (r"^atc probe |^atc tools list (--tools )?har:", RUN, SERVICES),
     (r"--index (tools-index|DIR)", RUN, SERVICES),
-    (r"^atc tools index (catalogue\.yaml|(-t )?tools/)", RUN, SERVICES),
+    (r"^atc tools index ((-t |--tools )?catalogue\.yaml|(-t |--tools )?tools/)", RUN, SERVICES),
     (r"--tools shop\.(yaml|json)|--documents|catalogue\.yaml", RUN, SERVICES),
     (r"^atc trust", RUN, SERVICES),
     (r"^atc graph (draw|correct)", RUN, "tests/docs/test_snippets.py"),
