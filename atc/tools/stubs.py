@@ -219,7 +219,7 @@ def _plain_stub(
 ) -> Stub | None:
     """A whole stub whose response is one line of the docstring: an example that has every key, else its type.
 
-    A small model reads it as well as classes (docs/ruler.md).
+    A small model reads it as well as classes (benchmarks/README.md).
     """
     typed = inline_type(protocol.returns or {}, COMMENT, room)
     arguments = TypeWriter(protocol.parameters, camel(protocol.name), room=room)

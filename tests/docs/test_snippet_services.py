@@ -41,8 +41,8 @@ SLOW = {
     "mcp-server.md-3",
     "research/training.md-2",
     "research/training.md-3",
-    "ruler.md-0",
-    "ruler.md-3",
+    "benchmarks/README.md-0",
+    "benchmarks/README.md-3",
     "service.md-0",
     "ui.md-0",
 }

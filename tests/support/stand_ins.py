@@ -370,7 +370,7 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "research/training.md-1": tools_used_together,
     "research/training.md-2": an_index_to_train_on,
     "research/training.md-3": a_model_and_chats,
-    "ruler.md-0": the_benchmarks,
-    "ruler.md-3": data_of_paths,
+    "benchmarks/README.md-0": the_benchmarks,
+    "benchmarks/README.md-3": data_of_paths,
 }
 """What a block finds beside the files of all."""
