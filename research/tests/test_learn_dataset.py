@@ -1,4 +1,4 @@
-"""``atc tools learn trajectories``: goes on where it stopped, keeps what it has, and names wrong input."""
+"""``atc tools learn trajectories``: continues where it stopped, keeps what it has, and names what is wrong."""
 
 from __future__ import annotations
 

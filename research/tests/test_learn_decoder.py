@@ -34,7 +34,7 @@ def index_in(folder: Path, codes: dict[str, tuple[int, int]] | None = None) -> P
 
 
 def run(*words: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["learn", "decoder", *map(str, words)])
+    result = CliRunner().invoke(app, ["tools", "learn", "decoder", *map(str, words)])
     return result.exit_code, " ".join(result.output.split())
 
 

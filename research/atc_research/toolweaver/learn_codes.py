@@ -1,4 +1,4 @@
-"""``atc tools learn codes``: codes of tools, in closed form or by a trained network where that is better."""
+"""``atc tools learn codes``: codes of the tools of an index, in closed form, or trained where that is better."""
 
 from __future__ import annotations
 
