@@ -154,7 +154,7 @@ def test_the_page_tells_how_tries_ended_as_the_published_rows_do() -> None:
     wrong = wrong_answers(read_rows(ROWS))
     assert f"{wrong['atc']} of 60 tries of `atc` ended with one, {wrong['atc-rules']} of `atc-rules`" in page
     assert f"and {wrong['react']} of `react`" in page
-    papers, readme = text_of("docs/papers.md"), text_of("README.md")
+    papers, readme = text_of("research/README.md"), text_of("README.md")
     assert f"of [{failed} programs without an answer the check refused {refused}](" in papers
     assert f"{wrong['atc']} tries of ATC ended with a wrong answer, and {wrong['react']} of ReAct" in readme
     long = [row for row in rows if row.env in ("bfcl", "complexfuncbench", "workbench")]
