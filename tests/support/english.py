@@ -32,7 +32,7 @@ _MACHINE = (
 )
 AVOIDED = {
     r"^(What|Who|Whoever|Whatever)\b(?!.*\?)": "name the thing first",
-    rf"\b({_MACHINE})s? (says?|said|knows?|knew|believes?|thinks?|hears?)\b": "a machine shows, prints, returns, treats",
+    rf"\b({_MACHINE})s? (says?|said|knows?|knew|believes?|thinks?|hears?)\b": "it shows, prints, returns",
     r"\b(is|are|was|were|be|been) told\b": "gets, is shown, receives",
     r"\bbeside\b": "with, besides, next to",
     r"\bin place of\b": "instead of",
