@@ -19,7 +19,7 @@ from tests.support.docs import DOCUMENTS, ROOT, TUTORIALS
 MOST_WORDS = 25
 GLOSSARY = ROOT / "docs" / "glossary.md"
 STYLE = ROOT / "docs" / "style.md"
-SHORT = [ROOT / "README.md", ROOT / "docs" / "tutorials" / "index.md", *TUTORIALS]
+SHORT = [ROOT / "README.md", *TUTORIALS]
 SEARCHED = [
     *(page for page in DOCUMENTS if page != STYLE and page.parent.name != "benchmarks"),  # a list of words; records
     ROOT / "CHANGELOG.md",
