@@ -27,6 +27,7 @@ FERRY = """\
 harbours = {each["title"]: each["harbour_id"] for each in get_harbours()["items"]}
 crossings = get_crossings(harbour_id=harbours["Alma"])["items"]
 answer = get_fares(crossing_id=next(c["crossing_id"] for c in crossings if c["bound_for"] == "Brekk"))["adult"]"""
+ROOMS = 'room = free_rooms(seats=8)[0]["room"]\nanswer = reserve(room=room, people=8)["number"]'
 KEY = "blue-otter-5193"
 
 pytestmark = pytest.mark.slow
@@ -116,6 +117,17 @@ def test_a_recording_becomes_an_answer_and_its_login_goes_to_the_service_alone(t
     kept = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "ferries.har"]
     assert [path for path in kept if KEY in path.read_text(errors="replace")] == []
     assert oct((tmp_path / "ferries.har").stat().st_mode & 0o777) == "0o600"
+
+
+@pytest.mark.parametrize(("allow", "ended"), [("True", "answered R-204-8"), ("False", "ann did not approve this call")])
+def test_a_web_handler_makes_a_call_only_if_its_user_allowed_it(tmp_path: Path, allow: str, ended: str) -> None:
+    example = (ROOT / "examples" / "approval_in_a_web_handler.py").read_text()
+    (script := tmp_path / "handler.py").write_text(example.replace('"allow": True', f'"allow": {allow}'))
+    with model(ROOMS) as (_, environment):
+        said = ran([str(script)], {**environment, "ATC_RUNS_DIR": str(tmp_path / "runs")}, ROOT)
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert said.stdout.startswith("waits: ('reserve', {'room': '204', 'people': 8})\n")
+    assert said.stdout.endswith(f"{ended}\n")
 
 
 @pytest.fixture
