@@ -22,36 +22,43 @@ COMMANDS: CommandTable = {
         "Solve a task: write a program that calls the tools, run it in the sandbox, revise it if it fails.",
     ),
     "chat": ("run:chat", "Solve a series of tasks, each of which may refer to earlier ones."),
-    "call": ("call:call", "Call a tool without a model: a program that was kept, or any tool of --tools."),
     "batch": (
         "batch:batch",
         "Solve the tasks of a file, several at a time, and write a line for each that has ended.",
     ),
+    "resume": ("runs:resume", "Continue a run that was cut off, waited for your approval, or asks you something."),
+    "tools": ("tools:app", "List, show, find and call tools, and print the stub that a model is shown."),
     "probe": ("probe:probe", "Call tools until they are documented: arguments, response fields, an example each."),
-    "tools": ("tools:app", "List, show and find tools, and print the stub that a model is shown."),
-    "model": ("model:app", "Get a language model, serve it, and see which one is used."),
-    "runs": ("runs:app", "List the runs that are kept, the latest first; delete some, or approve what waits."),
-    "approvals": ("approvals:approvals", "List the calls with effects that wait for your yes."),
-    "ui": ("ui:ui", "Open a page of your runs: see them live, approve writes, begin and resume tasks."),
-    "show": ("runs:show", "Read a run back: its programs, calls, faults and answer, as they happened."),
-    "resume": ("runs:resume", "Go on with a run that was cut off, waited for your yes, or asks you something."),
-    "graph": ("graph:app", "Show which tool feeds which, and why; draw it; correct it."),
-    "atlas": ("atlas:app", "The bundled offline tools as an HTTP service."),
-    "learn": ("learn:app", "Learn from your own runs which tools your tasks are for."),
-    "sandbox": ("sandbox:app", "Check that a sandbox keeps its promises."),
+    "graph": ("graph:app", "Show which tool's response gives another tool's argument, and why; draw it; correct it."),
     "mcp": ("mcp:app", "Serve your tools to an MCP client: its own model writes programs that call them."),
-    "permissions": ("permissions:app", "See which calls are made unasked, which need a yes, and which are denied."),
-    "audit": ("permissions:audit", "Read who approved or refused which calls, the latest last."),
-    "serve": ("sandbox:serve", "Run programs for agents elsewhere."),
+    "runs": ("runs:app", "List runs, read one back, approve what waits, search, delete."),
+    "ui": ("ui:ui", "Open a page of your runs: see them live, approve writes, begin and resume tasks."),
+    "permissions": (
+        "permissions:app",
+        "Show which calls are made without approval, which need it, which are denied, and who approved what.",
+    ),
     "trust": ("trust:trust", "Let the atc.toml of a folder decide where keys, data and programs go."),
+    "model": ("model:app", "Get a language model, serve it, and see which one is used."),
+    "sandbox": ("sandbox:app", "Check that a sandbox keeps its promises, or serve one to agents elsewhere."),
     "doctor": (
         "doctor:doctor",
         "Look at model, sandbox, Docker, store of runs and extras; name what is missing.",
     ),
+    "help": ("help:explain", "Explain what options take: sources, strategies, exit-codes."),
 }
 """Name → module and attribute in :mod:`atc.cli` (a command, or a Typer of several).
 
 The line is the one in ``atc --help``: the beginning of the command's own help."""
+
+PANELS = {
+    "Solve": ("run", "chat", "batch", "resume"),
+    "Tools": ("tools", "probe", "graph"),
+    "MCP clients": ("mcp",),
+    "Runs": ("runs", "ui"),
+    "Safety": ("permissions", "trust"),
+    "This machine": ("model", "sandbox", "doctor"),
+}
+"""The panels of ``atc --help``. A command in none of them is not listed."""
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What the parser raises; Typer does not export it, and its module differs from version to version."""
@@ -68,7 +75,11 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands.update({name: TyperCommand(name, help=line) for name, (_, line) in self.table.items()})
+        self.commands.update({name: self._listed(name, line) for name, (_, line) in self.table.items()})
+
+    def _listed(self, name: str, line: str) -> TyperCommand:
+        """Return what a list of the commands shows of one."""
+        return TyperCommand(name, help=line)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command to run, imported. What only lists commands has enough of a name and a line."""
@@ -81,9 +92,24 @@ class Root(LazyGroup):
 
     table = COMMANDS
 
+    def _listed(self, name: str, line: str) -> TyperCommand:
+        panel = next((panel for panel, names in PANELS.items() if name in names), None)
+        return TyperCommand(name, help=line, hidden=panel is None, rich_help_panel=panel)
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[__name__] = "--json" in args
+        if not args and not ctx.resilient_parsing and sys.stdin and sys.stdin.isatty() and sys.stdout.isatty():
+            atc._imported("atc.cli.start").show_next_steps()
+            ctx.exit()
+        if any(not word.startswith("-") for word in args):
+            args = atc._imported("atc.cli.renamed").renamed(args)
         return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params = super().get_params(ctx)
+        for each in params:
+            each.metavar = ""  # all of them are switches
+        return params
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command. With ``--json``, what the parser refuses is a JSON document on stdout, too."""
@@ -119,6 +145,15 @@ def commands_of(group: Any) -> dict[str, Any]:
     }
 
 
+def command_at(*path: str) -> Any:
+    """Return the command that some words name, such as ``tools``, ``list``; no other one is imported."""
+    command = loaded(path[0])
+    for name in path[1:]:
+        table = getattr(command, "table", {})
+        command = _imported(name, table[name][0]) if name in table else command.commands[name]
+    return command
+
+
 def command_of(name: str, found: Any, **attributes: Any) -> Any:
     """The command that a function or a Typer of several is, under a name.
 
@@ -133,7 +168,9 @@ def command_of(name: str, found: Any, **attributes: Any) -> Any:
         holder.add_typer(found, name=name)
     else:
         holder.command(name, **attributes)(found)
-    return typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
+    made = typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
+    atc._imported("atc.cli.forms").unify(made)
+    return made
 
 
 app = typer.Typer(
@@ -142,6 +179,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="`atc help sources`, `atc help strategies` and `atc help exit-codes` explain what the commands take.",
 )
 
 

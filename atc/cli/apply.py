@@ -28,26 +28,23 @@ from atc.wording.origins import careful_of_plan
 def apply(
     run: Annotated[str, typer.Argument(help="The dry run's id, its beginning or end, or `last`.")],
     given: options.Given,
-    tools: Annotated[
-        list[str] | None, typer.Option("--tools", "-t", help="Where the tools are now, if not where they were.")
-    ] = None,
+    tools: options.ToolsNow = None,
     openapi: options.OpenApi = None,
     auth: options.Auth = None,
     key_file: Annotated[
         Path | None,
         typer.Option(
-            "--key-file", metavar="<file>", help="File with an approver's key, made by `atc permissions approver`."
+            "--key-file", metavar="FILE", help="File with an approver's key, made by `atc permissions approver`."
         ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Make what a dry run planned, and nothing else: the plan is shown, and you are asked once.
+    """Make what a dry run planned, and nothing else: you see the plan, and approve it once.
 
-    The same program runs for real, and reads anew. A call with effects that is not the next planned one is not made,
-    and the run ends. No model is asked. Your yes needs a terminal. After a crash the same command goes on. Where the
-    permissions name approvers, it needs the key of one (--key-file, ATC_APPROVER_KEY).
-
-    Exit codes are those of `atc run`; 4 also where your answer is no.
+    The same program runs again, this time with its writes, and repeats its reads. If it makes a call with effects that
+    is not the next planned one, that call is not made, and the run ends. No model takes part. Your approval needs a
+    terminal. After a crash the same command continues. If the permissions name approvers, the approval needs the key
+    of one (--key-file, ATC_APPROVER_KEY).
     """
     from atc.agent import Agent
     from atc.cli.run import Shown, finish

@@ -1,4 +1,4 @@
-"""``atc approvals``, ``atc runs approve``: the writes of runs that wait for a yes, and the yes or no to each."""
+"""``atc runs approvals``, ``atc runs approve``: the writes of runs that wait for a yes, and the yes or no to each."""
 
 from __future__ import annotations
 
@@ -35,10 +35,9 @@ RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end
 
 @guarded
 def approvals(as_json: options.Json = False) -> None:
-    """List the calls with effects that wait for your yes, of all runs that are kept.
+    """List the calls with effects that wait for your approval, of all runs that are kept.
 
-    `atc runs approve RUN` decides, and `atc resume RUN` then goes on. Exit codes: 0, also where nothing waits; 3 the
-    store cannot be read.
+    `atc runs approve RUN` decides, and `atc resume RUN` then continues the run.
     """
     store = open_store(Settings.load())
     index = RunIndex(store)
@@ -66,29 +65,26 @@ def approvals(as_json: options.Json = False) -> None:
 def approve(
     run: RunName,
     call: Annotated[
-        list[int] | None, typer.Option("--call", help="Decide about this call alone. May be given several times.")
+        list[int] | None, typer.Option("--call", help="Decide only about this call. May be given several times.")
     ] = None,
-    deny: Annotated[bool, typer.Option("--deny", help="Say no to them, without a question.")] = False,
+    deny: Annotated[bool, typer.Option("--deny", help="Deny them, without a question.")] = False,
     key_file: Annotated[
         Path | None,
         typer.Option(
-            "--key-file", metavar="<file>", help="File with an approver's key, made by `atc permissions approver`."
+            "--key-file", metavar="FILE", help="File with an approver's key, made by `atc permissions approver`."
         ),
     ] = None,
     all_or_nothing: Annotated[
-        bool, typer.Option("--all-or-nothing", help="Your no to one of them is a no to all of them.")
+        bool, typer.Option("--all-or-nothing", help="If you deny one of them, deny all of them.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Decide about the calls of a run that wait for your yes: each is shown, and asked about at the terminal.
+    """Decide about the calls of a run that wait for your approval: the terminal shows each, and asks.
 
-    A yes is for exactly this call: this tool, these arguments. Nothing is called now: `atc resume RUN` goes on. A yes
-    needs a terminal, so that no program, and no model with a shell, can pipe one in; a no needs none. Where the
-    permissions name approvers, both need the key of one (--key-file, ATC_APPROVER_KEY). With it a yes to calls that you
-    name (--call) needs no terminal.
-
-    Exit codes: 0 those that you named, or all, are decided, 2 wrong use (also: a yes without a terminal, or without a
-    key that is wanted), 4 you said no to one of them.
+    You approve exactly this call: this tool, these arguments. It calls nothing yet: `atc resume RUN` continues the run.
+    An approval needs a terminal, so that no program, and no model with a shell, can pipe one in; a denial needs none.
+    If the permissions name approvers, both need the key of one (--key-file, ATC_APPROVER_KEY). With it, you approve
+    calls that you name (--call) without a terminal.
     """
     settings = Settings.load()
     stored = open_store(settings).find(run)
@@ -106,7 +102,7 @@ def approve(
         raise UsageError(
             "a yes needs a terminal, where a person sees the question (--deny needs none)"
             if not decider.is_approver
-            else "a yes without a terminal is for calls that you have seen: name them with --call (`atc approvals`)"
+            else "without a terminal you approve calls that you have seen: name them with --call (`atc runs approvals`)"
         )
     decided: dict[int, bool] = {}
     seen = {each.number: each.digest for each in waiting.calls}
@@ -139,7 +135,7 @@ def _why_not(waiting: WaitingRun, number: int | None, decider: Decider) -> str:
         return decider.why_decided(waiting.run_id, known)
     run = f"run {waiting.run_id}"
     what = f"{run} has no call that waits" if number is None else f"call {number} of {run} does not wait"
-    return f"{what} for a yes (`atc approvals` lists them)"
+    return f"{what} for a yes (`atc runs approvals` lists them)"
 
 
 def read_key(path: Path) -> str:

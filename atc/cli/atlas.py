@@ -1,4 +1,4 @@
-"""``atc atlas``: the bundled catalogue of offline tools, as an HTTP service."""
+"""``atc tools serve-demo``: the bundled catalogue of offline tools, as an HTTP service."""
 
 from __future__ import annotations
 
@@ -9,15 +9,7 @@ import typer
 
 from atc.cli.console import guarded, out
 
-app = typer.Typer(help="The bundled offline tools as an HTTP service.", no_args_is_help=True)
 
-
-@app.callback()
-def atlas() -> None:
-    """The bundled catalogue of offline tools: cities, airports, sun and moon, holidays, units, and a trip store."""
-
-
-@app.command()
 @guarded
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -29,7 +21,11 @@ def serve(
         Literal["full", "described", "bare"], typer.Option(help="How much the OpenAPI document tells.")
     ] = "full",
 ) -> None:
-    """Serve atlas over HTTP, with its OpenAPI document at /openapi.json, until Ctrl-C."""
+    """Serve the bundled tools over HTTP, to try an OpenAPI service.
+
+    They are cities, airports, sun and moon, holidays, units, and a store of trips, and need no network. The OpenAPI
+    document is at /openapi.json. Ctrl-C ends it.
+    """
     from atc.atlas.server import serve as serve_atlas
 
     out.print(

@@ -79,44 +79,32 @@ def nobody(request: ApprovalRequest) -> Refusal:
 File = Annotated[
     str,
     typer.Argument(
-        metavar="FILE", help="One task a line, a text in quotes or an object (docs/batch.md); `-` reads standard input."
+        metavar="FILE",
+        help="One task a line: a text in quotes, or an object with `task` (and `id`); `-` reads standard input.",
     ),
 ]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="File of the results. Default: FILE with .results.jsonl.")
 ]
 Concurrency = Annotated[int, typer.Option("--concurrency", "-c", min=1, max=1000, help="Tasks at a time.")]
-Retry = Annotated[bool, typer.Option("--retry", help="Go on also with tasks that ended without an answer.")]
+Retry = Annotated[bool, typer.Option("--retry", help="Try again tasks that ended without an answer.")]
 On = Annotated[
     str | None,
-    typer.Option(metavar="<where>", help="`ray` or `ray:ADDRESS`: on the machines of a cluster; default: here."),
+    typer.Option(metavar="WHERE", help="`ray` or `ray:ADDRESS`: on the machines of a cluster; default: here."),
 ]
-OverAll = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--budget",
-        metavar="NAME=NUMBER",
-        help="Limits for all tasks together: money=5, tokens=500000, model_calls=200, seconds=3600. May be given "
-        "several times.",
-    ),
-]
-OverMoney = Annotated[float | None, typer.Option("--budget-money", min=0, help="What all tasks may cost together.")]
-OverTokens = Annotated[int | None, typer.Option("--budget-tokens", min=1, help="Tokens that all may use together.")]
-OverSeconds = Annotated[float | None, typer.Option("--budget-s", min=0, help="Seconds that all may take together.")]
+OverAll = Annotated[list[str] | None, typer.Option("--budget", metavar="NAME=NUMBER", help="Limits for all tasks.")]
+OverMoney = Annotated[float | None, typer.Option("--total-money", min=0, help="Most that all tasks may cost together.")]
+OverTokens = Annotated[int | None, typer.Option("--total-tokens", min=1, help="Most tokens of all tasks together.")]
+OverSeconds = Annotated[float | None, typer.Option("--total-s", min=0, help="Most seconds of all tasks together.")]
 OverCalls = Annotated[
-    int | None, typer.Option("--budget-model-calls", min=1, help="Model calls that all may make together.")
+    int | None, typer.Option("--total-model-calls", min=1, help="Most model calls of all tasks together.")
 ]
 
 
 @guarded
 @options.takes(
     "model", "strategy", "sandbox", "approve", "read_only", "answer", "instructions",
-    old={
-        "budget_money": "--budget money=NUMBER",
-        "budget_tokens": "--budget tokens=NUMBER",
-        "budget_s": "--budget seconds=NUMBER",
-        "budget_model_calls": "--budget model_calls=NUMBER",
-    },
+    old={"budget": "--total-money N, --total-tokens N, --total-s N or --total-model-calls N"}, panels=True,
 )  # fmt: skip
 def batch(
     file: File,
@@ -127,30 +115,25 @@ def batch(
     on: On = None,
     retry: Retry = False,
     budget: OverAll = None,
-    budget_money: OverMoney = None,
-    budget_tokens: OverTokens = None,
-    budget_s: OverSeconds = None,
-    budget_model_calls: OverCalls = None,
+    total_money: OverMoney = None,
+    total_tokens: OverTokens = None,
+    total_s: OverSeconds = None,
+    total_model_calls: OverCalls = None,
     as_json: options.Json = False,
 ) -> None:
     """Solve the tasks of a file, several at a time, and write a line for each that has ended.
 
-    Run it again to go on: tasks that have ended are skipped, and those that were cut off are resumed, with nothing done
-    twice. So are those whose calls waited for a yes (`--approve park`), once all of them are decided. Budgets are for
-    all tasks together.
-
-    Exit codes: 0 all answered, 1 some not, 2 wrong use (all wrong lines are named before anything runs), 3 something is
-    missing (a model, a sandbox, a cluster, the store of runs), 8 all answered but those that wait for your yes, 130
-    interrupted.
+    Run it again to continue: it skips tasks that have ended, and resumes those that were cut off, with nothing done
+    twice. It also resumes those whose calls waited for approval (`--approve park`), once all of them are decided.
     """
     if given.get("approve") == "ask":
-        raise UsageError("nobody is asked in a batch: --approve never, always or park, or permissions (docs/batch.md)")
+        raise UsageError("nobody is asked in a batch: --approve never, always or park, or permissions")
     tasks, results = _tasks(file), _results(file, output)
     if on is None:
         prepare_model(**given)
-    money = None if budget_money is None else Decimal(str(budget_money))
-    old = Limits(budget_model_calls, budget_tokens, budget_s, money)
-    limits = replace(old, **_limits(budget or ()))
+    money = None if total_money is None else Decimal(str(total_money))
+    total = Limits(total_model_calls, total_tokens, total_s, money)
+    limits = replace(total, **_limits(budget or ()))
     settings = Settings.load(**given | {"keep_runs": True})
     set_here = {name: getattr(settings, name) for name in settings.model_fields_set}
     opened = AgentOptions(source, set_here)
@@ -373,7 +356,7 @@ class BatchView:
             why = "another process works on their runs; run it again once that has ended"
             err.print(f"not ended: {self._in_use:,} tasks, since {why}", markup=False)
         if waiting := self._sums.get("waiting", _Sums()).tasks:
-            how = "`atc approvals` lists their calls, `atc runs approve RUN` decides; run it again then"
+            how = "`atc runs approvals` lists their calls, `atc runs approve RUN` decides; run it again then"
             err.print(f"waiting for a yes: {waiting:,} tasks; {how}", markup=False)
         for which, tasks in self._over.items():
             err.print(f"the budget of {which} over all is used up: it ended or kept back {tasks:,} tasks", markup=False)

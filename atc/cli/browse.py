@@ -19,7 +19,6 @@ from atc.cli.find import index_of
 from atc.errors import UsageError
 from atc.settings import Settings
 from atc.tools.kept import KIND
-from atc.tools.sources import FORMS
 
 _LISTED = 1_000
 _DESCRIBED = 100
@@ -28,7 +27,7 @@ _DESCRIBED = 100
 @guarded
 @options.takes(old={"width": ""})
 def browse(
-    sources: Annotated[list[str] | None, typer.Argument(help=f"Where the tools are: {FORMS}.")] = None,
+    tools: options.Tools = None,
     folder: Annotated[
         Path | None, typer.Option("--index", "-i", help="Folder of an index (`atc tools index`).")
     ] = None,
@@ -41,7 +40,9 @@ def browse(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Lines to show.")] = _LISTED,
     width: Annotated[int, typer.Option("--width", min=2, max=200, help="Entries of a page.")] = WIDTH,
-    html: Annotated[Path | None, typer.Option("--html", help="Write all of it as one page to this file.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write all of it as one page to this file.")
+    ] = None,
     force: Force = False,
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
@@ -52,13 +53,13 @@ def browse(
     """
     if path and tool is not None:
         raise UsageError("--path and --tool both say where to begin: give one of them")
-    if html is not None:
-        writable(html, force)
-    index = _opened(sources, folder, openapi)
+    if output is not None:
+        writable(output, force)
+    index = _opened(tools, folder, openapi)
     menu = index.menu(width)
     begin = _place_of(menu, index, tool)[:-1] if tool is not None else found(menu, path)
-    if html is not None:
-        _write_page(index, menu, html, as_json)
+    if output is not None:
+        _write_page(index, menu, output, as_json)
     elif as_json:
         print_json(_data(index, menu, begin, depth, limit, tool))
     else:
@@ -133,8 +134,10 @@ def _opened(sources: list[str] | None, folder: Path | None, openapi: list[str] |
     settings = Settings.load()
     if folder is None and not sources and settings.tool_index:
         folder = Path(settings.tool_index)
+    if folder is None and not sources:
+        sources = options.default_tools()
     if (folder is None) == (not sources):
-        raise UsageError("give an index with --index DIR, or where the tools are: one of the two, not both")
+        raise UsageError("give an index with --index DIR, or tools with --tools SOURCE: one of the two, not both")
     if folder is not None:
         index = ToolIndex.load(folder)
         for notice in index.notices:

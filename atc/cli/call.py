@@ -1,4 +1,4 @@
-"""``atc call``: call one tool, or one kept program, without a model."""
+"""``atc tools call``: call one tool, or one kept program, without a model."""
 
 from __future__ import annotations
 
@@ -34,28 +34,29 @@ MAX_INPUT = 16 << 20
 @guarded
 @options.takes("sandbox", "approve", "read_only")
 def call(
-    name: Annotated[str, typer.Argument(help="The tool: a kept program, or any of --tools.")],
+    name: Annotated[str, typer.Argument(help="The tool: a program that you kept, or any of --tools.")],
     given: options.Given,
     arguments: Annotated[
         list[str] | None,
         typer.Argument(metavar="[KEY=VALUE]...", help="Give an argument of the tool; `-` reads all as a JSON object."),
     ] = None,
     json_arguments: Annotated[
-        str, typer.Option("--json-arguments", metavar="<json>", help="Give the arguments as one JSON object.")
+        str, typer.Option("--json-arguments", metavar="JSON", help="Give the arguments as one JSON object.")
     ] = "",
     source: options.Source = options.NOWHERE,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Make only reads; list the calls with effects, and what feeds them.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Make only reads; list the calls with effects, and where their arguments come from."
+        ),
     ] = False,
     verbose: options.Verbose = False,
     as_json: options.Json = False,
 ) -> None:
-    """Call a tool without a model: a program that was kept, or any tool of --tools.
+    """Call a tool without a model: a program that you kept, or any tool of --tools.
 
     It is a run as any other: in the sandbox, with approval, a journal and a trace. A kept program (`atc runs keep`)
-    calls the tools that its run had, where they were; --tools says where they are now.
-
-    Exit codes are those of `atc run`.
+    calls the tools that its run had, where they were; --tools names where they are now.
     """
     from atc.agent import Agent
     from atc.run.calling import call_tool
@@ -82,6 +83,8 @@ def _source_of(name: str, source: options.Source, settings: Settings) -> options
             written that.
     """
     if not source.tools:
+        if not _is_kept(name, settings) and (default := options.default_tools()):
+            return replace(source, tools=default)
         return _source_of_run(_kept(name, settings), settings)
     if not all(map(is_kept_place, source.tools)):
         return source
@@ -114,6 +117,11 @@ def _source_of_run(file: KeptFile, settings: Settings) -> options.Source:
     return source
 
 
+def _is_kept(name: str, settings: Settings) -> bool:
+    """Return whether the data folder has a kept program of a name."""
+    return name.isidentifier() and (settings.kept_dir / f"{name}{SUFFIX}").exists()
+
+
 def _kept(name: str, settings: Settings) -> KeptFile:
     """Return a kept program of the data folder.
 
@@ -121,16 +129,15 @@ def _kept(name: str, settings: Settings) -> KeptFile:
         UsageError: there is none.
         ToolImportError: others could have written it, or it is no file of a kept program.
     """
-    path = settings.kept_dir / f"{name}{SUFFIX}"
-    if not name.isidentifier() or not path.exists():
+    if not _is_kept(name, settings):
         kept = sorted(each.stem for each in settings.kept_dir.glob(f"*{SUFFIX}"))
         if near := difflib.get_close_matches(name[:80], kept, 1):
             raise UsageError(f"no program is kept as {name!r:.80}: did you mean {near[0]}?")
         raise UsageError(
-            f"no program is kept as {name!r} in {settings.kept_dir}, and no --tools are named: `atc tools list {WORD}` "
-            "lists what is kept, `atc runs keep RUN --as NAME` keeps a run"
+            f"no program is kept as {name!r} in {settings.kept_dir}, and no --tools are named: "
+            f"`atc tools list --tools {WORD}` lists what is kept, `atc runs keep RUN --as NAME` keeps a run"
         )
-    return read_places([path], own=settings.kept_dir).files[0]
+    return read_places([settings.kept_dir / f"{name}{SUFFIX}"], own=settings.kept_dir).files[0]
 
 
 def _opened(name: str, source: options.Source, settings: Settings) -> tuple[options.Source, Toolset]:
@@ -168,7 +175,7 @@ def _none_named(name: str, tools: Toolset) -> str:
         if left.name == name:
             return f"{name} cannot be called: {left.reason}"
     near = difflib.get_close_matches(name[:80], [*tools], 1)
-    hint = f"did you mean {near[0]}?" if near else "`atc tools list SOURCE` lists them"
+    hint = f"did you mean {near[0]}?" if near else "`atc tools list --tools SOURCE` lists them"
     return f"there is no tool {name!r:.80}: {hint}"
 
 

@@ -49,7 +49,9 @@ def doctor(
     tools: Annotated[
         list[str] | None,
         typer.Option(
-            "--tools", "-t", help="Look at these tools, too: whether they open, and which credentials are missing."
+            "--tools",
+            "-t",
+            help="Look at these tools, too: whether they open, and which credentials are missing. Default: ATC_TOOLS.",
         ),
     ] = None,
     settings: Annotated[
@@ -73,7 +75,7 @@ def doctor(
         _runs(),
         *_telemetry(),
         _extras(),
-        *(check for source in tools or () for check in _tools(source)),
+        *(check for source in tools or options.default_tools() for check in _tools(source)),
     ]
     if as_json:
         print_json([asdict(check) for check in checks])
@@ -284,7 +286,7 @@ def _extras() -> Check:
         "extras",
         not absent,
         found + (f"; not {', '.join(absent)}" if absent else ""),
-        f"where you want them: {install_command(*absent)} (docs/install.md)",
+        f"where you want them: {install_command(*absent)}",
         needed=False,
     )
 

@@ -29,18 +29,18 @@ from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
 from atc.models.base import Message, Reply
 from atc.models.resolve import resolve_model, resolve_planner
 from atc.settings import Settings
-from atc.tools.sources import FORMS
 from atc.tools.tool import Toolset
-
-Sources = Annotated[list[str], typer.Argument(help=f"Where the tools are: {FORMS}.")]
 
 
 @guarded
 def index(
-    sources: Sources,
-    folder: Annotated[Path, typer.Option("--out", "-o", help="Folder of the index; what it holds is updated.")],
+    folder: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the index; what it holds is updated.")
+    ],
+    tools: options.Tools = None,
     encoder: Annotated[
-        str, typer.Option(help="Encoder: minilm (on this machine), a model at your endpoint, or none: by words alone.")
+        str,
+        typer.Option(help="Embedding model: minilm (on this machine), one at your endpoint, or none: only by words."),
     ] = "minilm",
     used_together: Annotated[
         Path | None,
@@ -55,18 +55,18 @@ def index(
     as_json: options.Json = False,
 ) -> None:
     """Index tools, so that the right ones are found among thousands. Run it again: only changed tools are embedded."""
-    tools = options.opened(sources, openapi=openapi)
-    used = read_used(used_together, frozenset(tools)) if used_together is not None else None
+    opened = options.opened(options.named_tools(tools), openapi=openapi)
+    used = read_used(used_together, frozenset(opened)) if used_together is not None else None
     began = time.perf_counter()
     chosen = _encoder(encoder)
     with stages() as report:
         if (folder / "index.json").exists():
             made = ToolIndex.load(folder, chosen)
-            made.update(tools, report)
-            made.remove([name for name in made.ids if name not in tools])
+            made.update(opened, report)
+            made.remove([name for name in made.ids if name not in opened])
             made.save(folder, report)
         else:
-            made = ToolIndex.build(tools, chosen, folder, report)
+            made = ToolIndex.build(opened, chosen, folder, report)
         if used is not None:
             made.use_together(used.sets.items())
             made.save(folder)
@@ -95,13 +95,11 @@ def _left_out(used: Used) -> str:
 
 
 @guarded
-@options.takes("model")
+@options.takes("model", "retrieval")
 def search(
     query: Annotated[str, typer.Argument(help="What a tool must do, in your words.")],
     given: options.Given,
-    sources: Annotated[
-        list[str] | None, typer.Option("--tools", "-t", help="Tools to search, without an index.")
-    ] = None,
+    tools: options.Tools = None,
     folder: Annotated[
         Path | None, typer.Option("--index", "-i", help="Folder of an index (`atc tools index`).")
     ] = None,
@@ -110,6 +108,7 @@ def search(
     as_json: options.Json = False,
 ) -> None:
     """Find the tools for a task: the likeliest first, and those that they need."""
+    sources = tools or ([] if folder is not None else options.default_tools())
     if folder is not None and sources:
         raise UsageError("an index holds its tools: give --index or --tools, not both")
     if folder is None and not sources:
@@ -119,14 +118,14 @@ def search(
     settings = Settings.load(**given)
     chosen: str = settings.retrieval
     if chosen not in get_args(Way):
-        how = f"give --set retrieval=WAY: {', '.join(get_args(Way))}"
+        how = f"give --retrieval NAME: {', '.join(get_args(Way))}"
         raise UsageError(f"the setting retrieval names {chosen!r}, which searches no index: {how}")
     if folder is not None:
         searched = ToolIndex.load(folder)
         for notice in searched.notices:
             err.print(notice, style="yellow", markup=False)
     else:
-        searched = index_of(options.opened(sources or [], openapi=openapi, look=True), chosen)
+        searched = index_of(options.opened(sources, openapi=openapi, look=True), chosen)
     if settings.planner_model and chosen != "planned":
         err.print(IDLE_PLANNER, style="yellow", markup=False)
     on = [name for name in settings.scorers if chosen != "lexical" or name in WITHOUT_VECTORS]
@@ -148,11 +147,11 @@ def search(
     ranked = found.ranked(limit)
     if as_json:
         hits = {hit.id: hit for hit in found.turns[0].hits}
-        tools = [
+        shown = [
             searched.protocol(name).model_dump(mode="json") | {"id": name} | _scores(hits, name) for name in ranked
         ]
         messages = [{"role": message.role, "content": message.content} for message in found.messages]
-        made = {"query": query, "seconds": round(seconds, 4), "tools": tools, "said": messages}
+        made = {"query": query, "seconds": round(seconds, 4), "tools": shown, "said": messages}
         print_json(made | {"nothing_fits": _nothing_fits(found)} | found.summary())
         return
     _print(searched, found, ranked)

@@ -50,13 +50,15 @@ if TYPE_CHECKING:
     from atc.catalogue.graph.store import GraphStore
 
 
-app = typer.Typer(help="Show which tool feeds which, and why; draw it; correct it.", no_args_is_help=True)
+app = typer.Typer(
+    help="Show which tool's response gives another tool's argument, and why; draw it; correct it.", no_args_is_help=True
+)
 Name = Annotated[str, typer.Argument(help="The tool's name.")]
 
 
 @app.callback()
 def graph() -> None:
-    """Show which tool feeds which, and why; draw it; correct it. No model is needed."""
+    """Show which tool's response gives another tool's argument, and why; draw it; correct it. No model is needed."""
 
 
 @app.command()
@@ -67,7 +69,7 @@ def show(
     source: options.Source,
     as_json: options.Json = False,
 ) -> None:
-    """Show what feeds a tool, what it feeds, what can take its place, and why."""
+    """Show which tools a tool needs, which need it, which can take its place, and why."""
     opened = _graph(source)
     found = described(opened, known_tool(tool, opened.protocols))
     if as_json:
@@ -81,24 +83,21 @@ def show(
 @options.takes()
 def path(
     first: Annotated[str, typer.Argument(metavar="FROM", help="The tool that is called first.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The tool whose arguments are to be fed.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The tool whose arguments are wanted.")],
     source: options.Source,
-    many: Annotated[
-        int, typer.Option("--many", "-k", min=1, max=50, help="Paths to show, those that only read first.")
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=50, help="Paths to show, those that only read first.")
     ] = 3,
     as_json: options.Json = False,
 ) -> None:
-    """Show which tools lead from one tool's response to another tool's arguments.
-
-    Exit codes: 0 there is a path, 1 there is none, 2 wrong use, 3 something is missing in the environment.
-    """
+    """Show which tools lead from one tool's response to another tool's arguments."""
     from atc.catalogue.graph.search import paths_between
 
     opened = _graph(source)
     ends = known_tool(first, opened.protocols), known_tool(target, opened.protocols)
     if ends[0] == ends[1]:
         raise UsageError("FROM and TO are the same tool: name two")
-    found = paths_between(opened, *ends, k=many)
+    found = paths_between(opened, *ends, k=limit)
     if as_json:
         print_json([path_facts(each, opened.protocols) for each in found])
     elif not found:
@@ -150,22 +149,25 @@ def correct(
     one: Annotated[
         str, typer.Argument(metavar="FROM", help="TOOL.FIELD; with --instead: TOOL; with --same: TOOL.ARGUMENT.")
     ],
-    other: Annotated[str, typer.Argument(metavar="TO", help="TOOL.ARGUMENT that is fed; with --instead: a tool.")],
+    other: Annotated[str, typer.Argument(metavar="TO", help="TOOL.ARGUMENT that takes it; with --instead: a tool.")],
     source: options.Source,
     there: Annotated[
-        bool | None, typer.Option("--yes/--no", help="It is so, whatever runs and documents say; or it is not.")
+        bool | None,
+        typer.Option("--exists/--absent", help="It is so, whatever runs and documents say; or it is not."),
     ] = None,
     clear: Annotated[bool, typer.Option("--clear", help="Take your correction back.")] = False,
     instead: Annotated[bool, typer.Option("--instead", help="About tools: TO can take the place of FROM.")] = False,
     same: Annotated[bool, typer.Option("--same", help="About arguments of two tools: they mean the same.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Say that a field feeds an argument, a tool can take another's place, or two arguments mean the same; or not.
+    """State that a field gives an argument, a tool can take another's place, or two arguments mean the same; or not.
 
-    atc graph correct -t shop.yaml search_user.results[].id get_user.user_id --yes
+    atc graph correct -t shop.yaml search_user.results[].id get_user.user_id --exists
     """
     if clear == (there is not None):
-        raise UsageError("say one of three: --yes (it is so), --no (it is not) or --clear (take your correction back)")
+        raise UsageError(
+            "give one of three: --exists (it is so), --absent (it is not) or --clear (take your correction back)"
+        )
     protocols = _protocols(source)
     if instead and same:
         raise UsageError("--instead is about two tools, --same about two arguments: give one of them")
@@ -209,12 +211,12 @@ def forget(
 ) -> None:
     """Forget what runs taught about tools, predictions, your corrections and the ranking that was learnt for them.
 
-    With --tools alone it forgets all tools of that source, those that it has no more, too.
+    With only --tools, it forgets all tools of that source, including those that it no longer has.
     """
     if everything and names:
         raise UsageError("--all forgets all tools of all services: leave the names out, or leave --all out")
     if everything and source.tools:
-        raise UsageError("--all forgets all tools of all services: leave --all out to forget those of --tools alone")
+        raise UsageError("--all forgets all tools of all services: leave --all out to forget those of --tools")
     if not (everything or names or source.tools):
         raise UsageError("name the tools to forget, or a source with --tools, or give --all to forget everything")
     if names and not source.tools:
@@ -243,18 +245,18 @@ def forget(
 @app.command("export")
 @guarded
 def export_(
-    file: Annotated[Path, typer.Argument(help="File to write, as JSON lines.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, as JSON lines.")],
     force: Force = False,
     as_json: options.Json = False,
 ) -> None:
     """Write what runs taught to a file that you can share: names, counts and types, no value of any call."""
-    writable(file, force)
+    writable(output, force)
     with _store() as store:
-        facts = store.export(file)
+        facts = store.export(output)
     if as_json:
-        print_json({"file": str(file), "facts": facts})
+        print_json({"file": str(output), "facts": facts})
     else:
-        _say(f"wrote {_many(facts)} to {file}")
+        _say(f"wrote {_many(facts)} to {output}")
 
 
 @app.command("import")

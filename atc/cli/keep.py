@@ -27,7 +27,7 @@ from atc.wording import keeping as words
 def keep(
     run: Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")],
     given: options.Given,
-    name: Annotated[str, typer.Option("--as", metavar="<name>", help="Name of the tool: `rain_days`.")],
+    name: Annotated[str, typer.Option("--as", metavar="NAME", help="Name of the tool: `rain_days`.")],
     param: Annotated[
         list[str] | None,
         typer.Option("--param", metavar="OLD=NEW", help="Give a parameter another name. May be given several times."),
@@ -36,32 +36,28 @@ def keep(
         list[str] | None,
         typer.Option(
             "--lift",
-            metavar="<value>",
+            metavar="VALUE",
             help="Make a value that stays a parameter, named by itself or by its name. May be given several times.",
         ),
     ] = None,
     constant: Annotated[
         list[str] | None,
-        typer.Option(
-            "--constant", metavar="<name>", help="Let a parameter stay as it was. May be given several times."
-        ),
+        typer.Option("--constant", metavar="NAME", help="Let a parameter stay as it was. May be given several times."),
     ] = None,
     confirm: Annotated[
         list[str] | None,
         typer.Option(
             "--confirm",
-            metavar="<value>",
-            help="Say that this value, which a call had returned, stays. May be given several times.",
+            metavar="VALUE",
+            help="Confirm that this value, which a call had returned, stays. May be given several times.",
         ),
     ] = None,
-    about: Annotated[str, typer.Option("--about", metavar="<text>", help="What the tool does, in one sentence.")] = "",
+    about: Annotated[str, typer.Option("--about", metavar="TEXT", help="What the tool does, in one sentence.")] = "",
     into: Annotated[
         Path | None,
-        typer.Option("--into", metavar="<folder>", help="Folder of its file; it then needs `atc trust <folder>`."),
+        typer.Option("--into", metavar="DIR", help="Folder of its file; it then needs `atc trust <folder>`."),
     ] = None,
-    tools: Annotated[
-        list[str] | None, typer.Option("--tools", "-t", help="Where the tools are now, if not where they were.")
-    ] = None,
+    tools: options.ToolsNow = None,
     openapi: options.OpenApi = None,
     auth: options.Auth = None,
     trust_run: Annotated[
@@ -75,13 +71,10 @@ def keep(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Keep the program of a run that answered as a tool: `atc call NAME` calls it without a model.
+    """Keep the program of a run that answered as a tool: `atc tools call NAME` calls it without a model.
 
-    Values of the task become parameters. The program is tried in the sandbox on the calls that were recorded: nothing
-    is called. You are asked once, with the program before you.
-
-    Exit codes: 0 kept (or shown, with --dry-run), 2 it cannot be kept or wrong use, 3 something is missing, 4 your
-    answer is no.
+    Values of the task become parameters. It tries the program in the sandbox on the calls that were recorded, and calls
+    nothing. You see the program, and are asked once.
     """
     from atc.agent import Agent
     from atc.run.keeping import Edits, propose
@@ -113,7 +106,7 @@ def keep(
     given_by = " ".join(f"{each.name}=…" for each in proposal.parameters)
     if into is None:
         where = named_again(stored, tools)
-        out.print(Text(clean(" ".join(filter(None, (f"call it: atc call {proposal.name}", given_by, where))))))
+        out.print(Text(clean(" ".join(filter(None, (f"call it: atc tools call {proposal.name}", given_by, where))))))
     else:
         words_of = " ".join(f"--tools {shlex.quote(each)}" for each in dict.fromkeys([*source.tools, str(path)]))
         out.print(Text(clean(f"trust it: atc trust {shlex.quote(str(into))}; then offer it: {words_of}")))

@@ -1,4 +1,4 @@
-"""``atc learn``: what the user's own runs teach the ranking of tools; and commands of other packages that train."""
+"""``atc tools learn``: what the user's runs teach the ranking of tools; and commands of other packages that train."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Learners(TyperGroup):
 
 
 def learner(name: str) -> Any:
-    """What another package has under a name of `atc learn`; ``None`` where there is nothing.
+    """What another package has under a name of `atc tools learn`; ``None`` where there is nothing.
 
     Raises:
         UsageError: two packages have this name, or its code cannot be imported.
@@ -60,7 +60,7 @@ def learner(name: str) -> Any:
         return LEARN.load(name)
     if name in RESEARCH:
         raise EnvironmentProblem(
-            f"`atc learn {name}` is in the package atc-runtime-research, which is not installed: "
+            f"`atc tools learn {name}` is in the package atc-runtime-research, which is not installed: "
             "run `pip install ./research` in a checkout of ATC"
         )
     return None
@@ -107,11 +107,9 @@ def learn(
 ) -> None:
     """Learn from your own runs which tools your tasks are for, so that the right ones come first.
 
-    It takes seconds on this machine, and 25 answered runs or more. What is learnt is one small matrix: no text of a
-    task is in it. It is kept only where queries that were held out are ranked better, beyond chance, and those for
-    other tools no worse. A package that is installed beside ATC may have commands that train something else.
-
-    Exit codes: 0 done, 1 too little to learn from, 2 wrong use, 3 something is missing in the environment.
+    It takes seconds on this machine, and 25 answered runs or more. It learns one small matrix, which has no text of a
+    task. It keeps the matrix only if it ranks held-out queries better, beyond chance, and those for other tools no
+    worse. Another package that is installed with ATC may add commands that train something else.
     """
     if context.invoked_subcommand is not None:
         return
@@ -120,7 +118,7 @@ def learn(
 
 
 LINKS = "links.json"
-"""The model that ``atc learn links`` keeps beside what runs taught. What it predicted is in the graph already."""
+"""The model that ``atc tools learn links`` keeps beside what runs taught. What it predicted is in the graph already."""
 
 
 def _learn(
@@ -180,7 +178,7 @@ def report_links(used: bool) -> None:
     """Print a line if the folder has a model of links, and no package that uses it is installed."""
     if not used and (file := Settings.load().catalogue / LINKS).exists():
         err.print(
-            f"atc: {file} is not used: `atc learn links` is in atc-runtime-research", markup=False, style="yellow"
+            f"atc: {file} is not used: `atc tools learn links` is in atc-runtime-research", markup=False, style="yellow"
         )
 
 
@@ -218,7 +216,7 @@ def _print(found: Learnt, unknown: int, scorers: Collection[str]) -> None:
     if found.kept and "adapter" not in scorers:
         out.print("kept, and not used: the setting `scorers` leaves `adapter` out")
     elif found.kept:
-        out.print("kept: searches of these tools use it; `atc learn --rollback` goes back")
+        out.print("kept: searches of these tools use it; `atc tools learn --rollback` goes back")
     else:
         out.print("kept nothing: it is not better beyond chance, or worse for other tools")
 

@@ -37,7 +37,7 @@ ProbeReads = Annotated[
     bool,
     typer.Option(
         "--probe-reads",
-        help="At the start, call each tool once that surely reads, if its response is not known and its arguments are.",
+        help="At the start, call each tool once that only reads, if its response is not known and its arguments are.",
     ),
 ]
 
@@ -48,11 +48,11 @@ class Mcp(LazyGroup):
     table: ClassVar[CommandTable] = {
         "install": (
             "mcp_install:install",
-            "Put ATC into the configuration of an MCP client: the change is shown first.",
+            "Add ATC to an MCP client's configuration. Shows the change first.",
         ),
         "uninstall": (
             "mcp_install:uninstall",
-            "Take ATC out of the configuration of an MCP client, and put back the servers that moved behind it.",
+            "Remove ATC from an MCP client's configuration, and put back the servers that moved behind it.",
         ),
     }
 
@@ -64,8 +64,8 @@ With = Annotated[
     typer.Option(
         "--with",
         metavar="NAME",
-        help="Offer this, too: run_task (ATC's own model solves a task), resume (go on with a run that was cut off), "
-        "probe (call a tool to see what it answers), keep (a run becomes a tool, if you say yes). May be given several "
+        help="Offer this, too: run_task (ATC's own model solves a task), resume (continue a run that was cut off), "
+        "probe (call a tool to see what it answers), keep (a run becomes a tool, if you agree). May be given several "
         "times.",
     ),
 ]
@@ -74,8 +74,8 @@ Direct = Annotated[
     typer.Option(
         "--direct",
         metavar="NAME",
-        help="List this tool itself beside run_program, for single calls; `auto` chooses small reads that runs called "
-        "alone. May be given several times.",
+        help="List this tool itself besides run_program, for single calls; `auto` chooses small reads that runs called "
+        "by themselves. May be given several times.",
     ),
 ]
 DirectTokens = Annotated[
@@ -93,7 +93,7 @@ ValueCharacters = Annotated[
     int, typer.Option(min=200, help="Characters of an answer's JSON above which a client gets a preview and a link.")
 ]
 Check = Annotated[bool, typer.Option("--check", help="Show what a client would see, with tokens, and end.")]
-AsJson = Annotated[bool, typer.Option("--json", help="With --check: print one JSON document instead.")]
+AsJson = Annotated[bool, typer.Option("--json", help="With --check: print JSON.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -162,8 +162,7 @@ def mcp(
         raise UsageError(f"--with does not know {unknown[0]!r}: there are {', '.join(EXTRAS)}")
     if clash := [name for name in direct or () if name in OWN_NAMES]:
         raise UsageError(f"--direct {clash[0]}: the server has a tool of its own of this name; leave it out")
-    if not source.tools:
-        raise UsageError("no tools are given: name where they are with --tools, such as --tools servers.json")
+    source = replace(source, tools=options.named_tools(source.tools))
     # Before the tools are loaded: a module of tools may print.
     outgoing = 1 if check or http else context.with_resource(taken(1))
     settings = Settings.load(**given)
@@ -267,20 +266,19 @@ WAIT_S = 30.0
 
 
 Server = Annotated[str, typer.Argument(help="The server's address, or its name in a file of --tools.")]
-Tools = Annotated[list[str] | None, options.Tools.__metadata__[0]]
 
 
 @guarded
 def login(
     server: Server,
-    tools: Tools = None,
+    tools: options.Tools = None,
     browser: Annotated[bool, typer.Option(help="Open the browser; else the address is only shown.")] = True,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds that it may take.")] = 300.0,
 ) -> None:
-    """Log in at an MCP server that wants it (OAuth). The token is kept in a file that you alone can read."""
+    """Log in at an MCP server that requires it (OAuth). It keeps the token in a file that only you can read."""
     from atc.tools.mcp.importer import need_sdk
 
-    spec = spec_of(server, tools or [])
+    spec = spec_of(server, tools or options.default_tools())
     need_sdk()
     from atc.tools.mcp.login import LoginFailed, Talk, log_in
     from atc.tools.mcp.logins import Logins
@@ -302,11 +300,11 @@ def login(
 
 
 @guarded
-def logout(server: Server, tools: Tools = None) -> None:
-    """Delete what is kept of a login. The authorization server is not told: its own page ends the grant."""
+def logout(server: Server, tools: options.Tools = None) -> None:
+    """Delete the login that is kept here. To end the grant itself, use a page of the authorization server."""
     from atc.tools.mcp.logins import Logins
 
-    spec = spec_of(server, tools or [])
+    spec = spec_of(server, tools or options.default_tools())
     gone = Logins.of_user().forget(spec.url)
     typer.echo(clean(f"The login at {spec.location} is deleted." if gone else f"No login at {spec.location} is kept."))
 

@@ -23,7 +23,7 @@ Scope = Annotated[
     typer.Option("--scope", help="Your own configuration, or the one of the project in this folder."),
 ]
 Config = Annotated[Path | None, typer.Option("--config", help="The client's file, if it is not in its usual place.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Write it without being asked.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Write it without a question.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the change; write nothing.")]
 
 
@@ -35,10 +35,19 @@ def install(
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="What the client calls ATC (default `atc`).")] = None,
     scope: Scope = "user",
-    tools: Annotated[list[str] | None, options.Tools.__metadata__[0]] = None,
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tools",
+            "-t",
+            help="Where the tools are: `atc help sources` lists the forms. May be given several times.",
+        ),
+    ] = None,
     move_servers: Annotated[
         bool,
-        typer.Option("--move-servers", help="Move the client's servers behind ATC: its model sees ATC's tools alone."),
+        typer.Option(
+            "--move-servers", help="Move the client's servers behind ATC: its model then sees only ATC's tools."
+        ),
     ] = False,
     config: Config = None,
     yes: Yes = False,
@@ -48,11 +57,9 @@ def install(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Put ATC into the configuration of an MCP client: the change is shown first.
+    """Add ATC to an MCP client's configuration. Shows the change first.
 
     Comments, order and everything else in the file stay as they are. `atc mcp uninstall CLIENT` undoes it.
-
-    Exit codes: 0 it is there, 1 you said no, 2 wrong use or a file that cannot be edited, 3 it cannot be written.
     """
     from atc.cli.clients.clients import Machine, client_named, clients, own_command, place_of
     from atc.cli.clients.document import ConfigProblem
@@ -86,12 +93,9 @@ def uninstall(
     dry_run: DryRun = False,
     as_json: options.Json = False,
 ) -> None:
-    """Take ATC out of the configuration of an MCP client, and put back the servers that moved behind it.
+    """Remove ATC from an MCP client's configuration, and put back the servers that moved behind it.
 
     The file is edited as it is now: what you changed since the installation stays.
-
-    Exit codes: 0 it is out, 1 you said no, or a server could not be put back, 2 wrong use or a file that cannot be
-    edited, 3 it cannot be written.
     """
     from atc.cli.clients.clients import Machine, client_named, place_of
     from atc.cli.clients.plan import plan_uninstall

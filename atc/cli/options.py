@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import inspect
 import json
+import os
+import shlex
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -27,16 +29,26 @@ from atc.errors import AtcError, UsageError
 from atc.schemas.protocol import Protocol
 from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.tools.kept import KIND
-from atc.tools.sources import FORMS, is_openapi, looked_at, mcp_source, open_tools
+from atc.tools.sources import is_openapi, looked_at, mcp_source, open_tools
 from atc.tools.tool import Toolset
 
 if TYPE_CHECKING:
     from atc.tools.mcp.live import LiveTools
 
+DEFAULT_TOOLS = "ATC_TOOLS"
+"""The environment variable that names the tools where a command line does not."""
 Tools = Annotated[
-    list[str], typer.Option("--tools", "-t", help=f"Where the tools are: {FORMS}. May be given several times.")
+    list[str] | None,
+    typer.Option(
+        "--tools",
+        "-t",
+        help=f"Where the tools are: `atc help sources` lists the forms. Default: {DEFAULT_TOOLS}. May be given several "
+        "times.",
+    ),
 ]
-MaybeTools = Annotated[list[str] | None, Tools.__metadata__[0]]
+ToolsNow = Annotated[
+    list[str] | None, typer.Option("--tools", "-t", help="Where the tools are now, if not where they were.")
+]
 Only = Annotated[
     list[str] | None,
     typer.Option(
@@ -44,22 +56,23 @@ Only = Annotated[
     ),
 ]
 Documents = Annotated[
-    str | None, typer.Option("--documents", help="Folder of protocol documents for these tools (`atc probe -o`).")
+    str | None, typer.Option("--documents", help="Folder of tool definitions for these tools (`atc probe -o`).")
 ]
 OpenApi = Annotated[
     list[str] | None,
     typer.Option(
         "--openapi",
-        help="How OpenAPI documents are read and called: service_url=URL, auth.SCHEME=CREDENTIAL (better: "
-        "ATC_AUTH_<SCHEME>), max_mb=100, effect=PATTERN:read, server.NAME=VALUE, allow_remote_refs, "
-        "allow_http_credentials. What is done with the login of a recording: session=keep (or memory, none), "
-        "allow_session_writes. May be given several times.",
+        metavar="NAME=VALUE",
+        help="How to read and call OpenAPI documents and recordings, such as service_url=URL: `atc help sources` lists "
+        "all. May be given several times.",
     ),
 ]
 ServiceUrl = Annotated[str | None, typer.Option("--service-url", hidden=True, help="As --openapi service_url=URL.")]
 Auth = Annotated[list[str] | None, typer.Option("--auth", hidden=True, help="As --openapi auth.SCHEME=CREDENTIAL.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say why each tool is offered, and what feeds what.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show why each tool is offered, and which tool needs which.")
+]
 
 
 @dataclass(frozen=True)
@@ -136,7 +149,7 @@ _FLAGS = {
 """Options without a value: what the setting is then."""
 _MORE_HELP = {
     "ask_user": "Let programs ask you. Without a terminal the run ends with the question (exit code 7).",
-    "instructions": "Standing wishes beside the task, such as `answer in German`; @FILE reads them from a file.",
+    "instructions": "Standing wishes besides the task, such as `answer in German`; @FILE reads them from a file.",
 }
 _HIDDEN = (
     "audit", "base_url", "budget_money", "budget_s", "cache", "context_tokens", "learn", "max_revisions", "permissions",
@@ -146,8 +159,18 @@ _HIDDEN = (
 """Settings whose own options are taken until the next version, with a line that says ``--set``."""
 
 
+PANELS = {
+    "Task": ("image", "dry_run", "answer", "instructions", "ask_user"),
+    "Tools": ("tools", "only", "documents", "openapi", "probe"),
+    "Model": ("model",),
+    "Safety": ("approve", "read_only", "sandbox"),
+    "Advanced": ("strategy", "set_"),
+}
+"""Panels of the help of commands with many options; what is in none of them stands first."""
+
+
 def takes(
-    *shown: str, settable: Sequence[str] = (), old: Mapping[str, str] | None = None
+    *shown: str, settable: Sequence[str] = (), old: Mapping[str, str] | None = None, panels: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of its parameters of the types :class:`Source` and :class:`Given`.
 
@@ -156,6 +179,7 @@ def takes(
         settable: the command's own parameters that ``--set`` takes, too: numbers, texts, or lists of texts. Their own
             options are taken until the next version, with a line that says ``--set``.
         old: other parameters whose options end with this version, each with what to write instead, or nothing.
+        panels: show the options in :data:`PANELS`.
     """
     replaced = {name: f"--set {name}=VALUE" for name in settable} | dict(old or {})
 
@@ -169,8 +193,8 @@ def takes(
             parameters.append(_parameter(_CONTEXT, typer.Context, Parameter.empty))
         for name, each in own.items():
             if each.annotation is Source:
-                parameters += _source_parameters(needed=each.default is Parameter.empty)
-                made[name] = _source
+                parameters += _source_parameters()
+                made[name] = partial(_source, needed=each.default is Parameter.empty)
             elif each.annotation is Given:
                 options = list(_setting_options(shown, taken))
                 parameters += [option.parameter for option in options]
@@ -189,6 +213,8 @@ def takes(
                 _take_own(context, values, settable, replaced)
             command(**{name: make(values) for name, make in made.items()}, **values)
 
+        if panels:
+            parameters = [_in_panel(each) for each in sorted(parameters, key=_panel_number)]
         wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return wrapped
 
@@ -197,6 +223,28 @@ def takes(
 
 def _parameter(name: str, annotation: Any, default: Any = None) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _panel(parameter: Parameter) -> str:
+    """Return the panel of a parameter; an empty text where it is in none."""
+    name = parameter.name if parameter.name == "set_" else parameter.name.removeprefix("set_")
+    return next((panel for panel, names in PANELS.items() if name in names), "")
+
+
+def _panel_number(parameter: Parameter) -> int:
+    return ["", *PANELS].index(_panel(parameter))
+
+
+def _in_panel(parameter: Parameter) -> Parameter:
+    """Return a parameter whose option is shown in its panel."""
+    if not (panel := _panel(parameter)):
+        return parameter
+    parts = []
+    for each in parameter.annotation.__metadata__:
+        part = copy(each)
+        part.rich_help_panel = panel
+        parts.append(part)
+    return parameter.replace(annotation=Annotated[(parameter.annotation.__origin__, *parts)])
 
 
 def _options_of(parameter: Parameter) -> Iterable[str]:
@@ -219,9 +267,9 @@ def _hidden(annotation: Any, text: str) -> Any:
 
 def _set_option(own: Mapping[str, Parameter], settable: Sequence[str]) -> Any:
     """The option ``--set``, whose help has the parameters that it takes beside settings."""
-    text = "Any setting, such as max_revisions=5 (docs/reference/settings.md)."
+    text = "Any setting, such as max_revisions=5 (`atc doctor --settings` lists all)."
     if settable:
-        text = f"Any setting (docs/reference/settings.md), or {_listed(own, settable)}."
+        text = f"Any setting (`atc doctor --settings`), or {_listed(own, settable)}."
     more = "May be given several times."
     return Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=f"{text} {more}")]
 
@@ -268,16 +316,43 @@ def _take_own(
             context.set_parameter_source(each.name, type(source)["COMMANDLINE"])
 
 
-def _source_parameters(*, needed: bool) -> Iterable[Parameter]:
-    yield _parameter("tools", Tools, Parameter.empty) if needed else _parameter("tools", MaybeTools)
+def _source_parameters() -> Iterable[Parameter]:
+    yield _parameter("tools", Tools)
     hidden = {"service_url": ServiceUrl, "auth": Auth}
     for name, annotation in ({"only": Only, "documents": Documents, "openapi": OpenApi} | hidden).items():
         yield _parameter(name, annotation)
 
 
-def _source(values: dict[str, Any]) -> Source:
+def _source(values: dict[str, Any], *, needed: bool) -> Source:
     openapi = openapi_pairs(values.pop("openapi"), values.pop("service_url"), values.pop("auth"))
-    return Source(values.pop("tools") or (), values.pop("only"), values.pop("documents"), openapi)
+    named = values.pop("tools") or ()
+    tools = named_tools(named) if needed else named
+    return Source(tools, values.pop("only"), values.pop("documents"), openapi)
+
+
+def named_tools(given: Sequence[str] | None) -> list[str]:
+    """The sources of ``--tools``, or else of :data:`DEFAULT_TOOLS`, where words are quoted as in a shell.
+
+    Raises:
+        UsageError: neither names any.
+    """
+    if given or (given := default_tools()):
+        return list(given)
+    raise UsageError(
+        f"no tools are named: name them with --tools SOURCE, or in {DEFAULT_TOOLS}; `atc help sources` lists the forms"
+    )
+
+
+def default_tools() -> list[str]:
+    """The sources that :data:`DEFAULT_TOOLS` names.
+
+    Raises:
+        UsageError: a quote in it is not closed.
+    """
+    try:
+        return shlex.split(os.environ.get(DEFAULT_TOOLS, ""))
+    except ValueError as error:
+        raise UsageError(f"{DEFAULT_TOOLS} cannot be read ({error}): quote its words as in a shell") from None
 
 
 def openapi_pairs(
@@ -333,6 +408,8 @@ def _setting_options(shown: Sequence[str], taken: Container[str]) -> Iterable[_S
     for setting in (*shown, *(each for each in _HIDDEN if shown and each not in shown)):
         flags = _FLAGS.get(setting)
         names = ("/".join(flags),) if flags else _NAMES.get(setting, (f"--{setting.replace('_', '-')}",))
+        if setting == "retrieval" and setting in shown:
+            names = names[:1]  # the other one is an old name
         if not any(name in taken for name in names):
             yield _SettingOption(setting, names, setting not in shown)
 
@@ -377,7 +454,7 @@ def _pair(pair: str, settable: Sequence[str] = ()) -> tuple[str, str]:
     if not sign:
         raise UsageError(f"--set takes NAME=VALUE, not {pair!r:.100}")
     if name in RETIRED:
-        raise UsageError(f"--set: there is no setting {name!r} any more (docs/upgrading.md says what to use)")
+        raise UsageError(f"--set: there is no setting {name!r} any more: `atc doctor --settings` lists what there is")
     if name not in Settings.model_fields:
         near = difflib.get_close_matches(name[:80], [*Settings.model_fields, *settable], 1)
         hint = f"did you mean {near[0]}?" if near else "`atc doctor --settings` lists all"
@@ -388,8 +465,8 @@ def _pair(pair: str, settable: Sequence[str] = ()) -> tuple[str, str]:
 
 
 def _tell_of_old(option: str, instead: str) -> None:
-    now = f"{option} is `{instead}` now; " if instead else ""
-    text = f"atc: {now}the next version knows {option} no more"
+    now = f"{option} is now `{instead}`; " if instead else ""
+    text = f"atc: {now}the next version does not take {option}"
     err.print(text, markup=False, style="yellow")
 
 

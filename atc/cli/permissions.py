@@ -1,4 +1,4 @@
-"""``atc permissions`` and ``atc audit``: what a permissions file says before it counts, and who approved what."""
+"""``atc permissions``: what a permissions file says before it counts, and who approved what."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ from atc.tools.tool import Tool, Toolset
 from atc.wording.origins import careful
 from atc.wording.sketches import known_tool
 
-app = typer.Typer(help="See which calls are made unasked, which need a yes, and which are denied.")
+app = typer.Typer(
+    help="Show which calls are made without approval, which need it, which are denied, and who approved what."
+)
 
 _NAMED = 3
 """Tools that a remark names."""
@@ -52,14 +54,14 @@ From = Annotated[
     list[str] | None,
     typer.Option(
         "--from",
-        metavar="<arg>=<origin>",
+        metavar="ARG=ORIGIN",
         help="Where an argument comes from: `task`, `literal`, `author`, `unknown`, `tool:NAME.path`, or what chose "
         "it, `via tool:NAME.path`. May be given several times.",
     ),
 ]
 PermissionsFile = Annotated[
     Path | None,
-    typer.Option("--permissions", metavar="<file>", help="The permissions file; by default the one of `atc run`."),
+    typer.Option("--permissions", metavar="FILE", help="The permissions file; by default the one of `atc run`."),
 ]
 
 
@@ -67,17 +69,14 @@ PermissionsFile = Annotated[
 @guarded
 def check(
     file: File = None,
-    tools: options.MaybeTools = None,
+    tools: options.Tools = None,
     only: options.Only = None,
     principal: Principal = "local",
     client: ClientName = "",
     read_only: ReadOnly = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check a permissions file; with --tools, say of each tool what would happen, and by which rule.
-
-    Exit codes: 0 the file is right, 2 it is wrong or not there.
-    """
+    """Check a permissions file; with --tools, show what would happen to each tool, and by which rule."""
     permissions = _opened(file, read_only)
     who = Who(principal, client)
     opened = _tools(tools, only)
@@ -132,7 +131,7 @@ def explain(
         list[str] | None, typer.Argument(help="KEY=VALUE, with JSON or text. May be given several times.")
     ] = None,
     permissions: PermissionsFile = None,
-    tools: options.MaybeTools = None,
+    tools: options.Tools = None,
     effect: Annotated[Effect, typer.Option(help="Effect of the tool, if no --tools say it.")] = Effect.UNKNOWN,
     principal: Principal = "local",
     client: ClientName = "",
@@ -140,10 +139,7 @@ def explain(
     origin: From = None,
     as_json: options.Json = False,
 ) -> None:
-    """Say what would happen to one call, which rule decides, and which line would allow it.
-
-    Exit codes: 0 allowed or asked about, 2 wrong use, 4 denied.
-    """
+    """Show what would happen to one call, which rule decides, and which line would allow it."""
     loaded = _opened(permissions, read_only)
     known = _tools(tools, None)
     protocol = _protocol(tool, effect, known)
@@ -176,15 +172,13 @@ def approver(
     name: Annotated[str, typer.Argument(help="The approver's name, as decisions show it.")],
     key_file: Annotated[
         Path,
-        typer.Option("--key-file", metavar="<file>", help="New file for the private key, the approver's own."),
+        typer.Option("--key-file", metavar="FILE", help="New file for the private key, the approver's own."),
     ],
 ) -> None:
     """Make an approver's key, and print the lines for the permissions file.
 
-    Where the file names approvers, nobody else decides about calls that need a yes: they wait, and it takes the key of
-    one (`atc runs approve RUN --key-file FILE`). Keep the key where those who ask cannot read it.
-
-    Exit codes: 0, 2 the file is there already, or cannot be written.
+    If the file names approvers, only they decide about calls that need approval: such calls wait, and the decision
+    needs the key of one (`atc runs approve RUN --key-file FILE`). Keep the key where those who ask cannot read it.
     """
     from atc.calls.permissions.approvers import ApproverKey, encoded
 
@@ -205,6 +199,7 @@ def _opened(file: Path | None, read_only: bool | None) -> Permissions:
 
 
 def _tools(sources: list[str] | None, only: list[str] | None) -> Toolset:
+    sources = sources or options.default_tools()
     return options.opened(sources, only=only) if sources else Toolset()
 
 
@@ -341,7 +336,7 @@ def _why(decision: Decision) -> str:
 
 
 def _waits(decision: Decision) -> str:
-    return ", and it waits for a yes (`atc approvals`)" if decision.parks else ""
+    return ", and it waits for a yes (`atc runs approvals`)" if decision.parks else ""
 
 
 def _explained(decision: Decision, line: str, call: CallFrom, depends: list[str]) -> dict[str, Any]:
@@ -469,33 +464,33 @@ def _fill(arguments: dict[str, Any], path: list[str]) -> None:
         at = at.setdefault(key, {} if number < len(path) else None)
 
 
-Pattern = Annotated[str | None, typer.Option(metavar="<pattern>", help="Only tools whose name fits this pattern.")]
+Pattern = Annotated[str | None, typer.Option(metavar="PATTERN", help="Only tools whose name fits this pattern.")]
 ClientPattern = Annotated[
     str | None,
-    typer.Option("--client", metavar="<pattern>", help="Only clients whose principal, or own name, fits this pattern."),
+    typer.Option("--client", metavar="PATTERN", help="Only clients whose principal, or own name, fits this pattern."),
 ]
 Shown = Annotated[Verdict | None, typer.Option("--verdict", help="Only decisions of this kind.")]
 
 
+@app.command()
 @guarded
 def audit(
-    last: Annotated[int, typer.Option(min=1, max=100_000, help="How many of the latest decisions to show.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many of the latest decisions to show.")
+    ] = 50,
     tool: Pattern = None,
     client: ClientPattern = None,
     verdict: Shown = None,
     run: Annotated[str | None, typer.Option(help="Only the run whose id begins with this.")] = None,
     file: Annotated[
-        Path | None, typer.Option("--audit", metavar="<file>", help="File where decisions about calls are recorded.")
+        Path | None, typer.Option("--audit", metavar="FILE", help="File where decisions about calls are recorded.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Read who approved or refused which calls, the latest last.
-
-    Exit codes: 0, also where nothing was written down yet; 3 the log cannot be read.
-    """
+    """Read who approved or refused which calls, the latest last."""
     settings = Settings.load(audit=file)
     path = settings.audit
-    found, damaged = _found(path, last, tool, client, verdict, run)
+    found, damaged = _found(path, limit, tool, client, verdict, run)
     if not found and not damaged:
         (err if as_json else out).print(Text(clean(_nothing(settings))))
     if as_json:
@@ -525,7 +520,7 @@ def _nothing(settings: Settings) -> str:
     if settings.audit.exists():
         return (
             f"no decision in {settings.audit} fits. `atc run`, `atc chat` and `atc ui` write there only with "
-            "permissions; what was approved without them, `atc show RUN` says"
+            "permissions; what was approved without them, `atc runs show RUN` says"
         )
     if settings.read_only or permissions_file(settings) is not None:
         return (
@@ -534,7 +529,7 @@ def _nothing(settings: Settings) -> str:
     return (
         f"nothing is written in {settings.audit} yet. `atc mcp` writes all its decisions there; `atc run`, `atc chat` "
         "and `atc ui` only with permissions, and you have none: name a file in the setting `permissions`, or "
-        f"write {user_path()} (docs/mcp-server.md, Permissions). What was approved without them, `atc show RUN` says"
+        f"write {user_path()}. What was approved without them, `atc runs show RUN` says"
     )
 
 

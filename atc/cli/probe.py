@@ -29,18 +29,20 @@ _BUDGETS = {
 
 
 @guarded
-@options.takes("model", "approve", settable=("max_tries", "rounds"), old={"sandbox_tenant": "--approve always"})
+@options.takes("model", "approve", settable=("max_tries", "rounds"))
 def probe(
-    source: Annotated[str, typer.Argument(help="Where the tools are; as for `atc run --tools`.")],
     given: options.Given,
+    tools: options.Tools = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder for the documents; probing goes on from there.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Folder for the documents; probing continues from there."),
     ] = None,
     check: Annotated[
         Path | None,
         typer.Option(
-            help="Print what has changed of the tools that this folder documents, as a diff. Written is only its note "
-            "of the tools whose programs would fail."
+            metavar="DIR",
+            help="Print as a diff what has changed of the tools that this folder documents. It only notes there the "
+            "tools whose programs would fail.",
         ),
     ] = None,
     only: options.Only = None,
@@ -51,41 +53,37 @@ def probe(
         int, typer.Option(min=0, help="Rounds in which a model is asked for values; 0: no model.")
     ] = 3,
     rounds: Annotated[
-        int, typer.Option(min=1, help="Rounds at most before a model is asked; 1 probes each tool alone.")
+        int, typer.Option(min=1, help="Rounds at most before a model is asked; 1 probes each tool by itself.")
     ] = 4,
     budget: Annotated[
         list[str] | None,
         typer.Option(
-            help="Limits: tool=16, minute=300, calls=2000 or bytes=50000000: the most that the service may be asked."
+            metavar="NAME=N",
+            help="Limits: tool=16, minute=300, calls=2000 or bytes=50000000: the most that the service may be asked.",
         ),
     ] = None,
     allow_effects: Annotated[
         list[str] | None,
-        typer.Option(help="Call tools of this pattern too, though they may have effects; each call is asked about."),
+        typer.Option(help="Call tools of this pattern too, though they may change something; you approve each call."),
     ] = None,
-    sandbox_tenant: Annotated[
+    test_account: Annotated[
         bool,
         typer.Option(
-            "--sandbox-tenant", help="The credentials belong to a test account: calls with effects are allowed."
+            "--test-account", help="The credentials belong to a test account: make calls with effects without approval."
         ),
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Call tools until they are documented: arguments, response fields, an example each. Only reads are called.
-
-    Exit codes: 0 all that may be called are documented (with --check: nothing changed), 1 not, 2 wrong use, 3 something
-    is missing in the environment (with --check: some tools could not be reached, or are from a recording, and no other
-    changed).
-    """
+    """Call tools until they are documented: arguments, response fields, an example each. Only reads are called."""
     if check is not None and output is not None:
         raise UsageError("--check writes no documents: leave -o out")
     pairs = options.openapi_pairs(openapi, service_url, auth)
-    tools = options.opened([source], only=only, openapi=pairs, undeclared=True)
+    opened = options.opened(options.named_tools(tools), only=only, openapi=pairs, undeclared=True)
     view = None if as_json else View(err)
     settings = Settings.load(**given)
-    decides = "always" if sandbox_tenant else _approve(settings.approve, view)
+    decides = "always" if test_account else _approve(settings.approve, view)
     prober = Prober(
-        tools,
+        opened,
         model=settings.model,
         budget=_budget(budget),
         tries=max_tries,
@@ -116,10 +114,10 @@ def probe(
 
 def _how_to_go_on(check: Path | None, output: Path | None) -> str:
     if check is not None:
-        return "a check starts anew"
+        return "the same command starts the check again"
     if output is not None:
-        return f"what is known is in {output}: the same command goes on from there"
-    return "nothing was kept: with -o FOLDER the same command goes on from where it was stopped"
+        return f"what is known is in {output}: the same command continues from there"
+    return "nothing was kept: with -o FOLDER the same command continues from where it was stopped"
 
 
 def _approve(choice: ApproveChoice | None, view: View | None) -> Approve:

@@ -27,32 +27,31 @@ if TYPE_CHECKING:
 def record(
     run: Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")],
     folder: Annotated[
-        Path, typer.Option("--output", "-o", metavar="<folder>", help="Where the two files go; it is made.")
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Where the two files go; it is made.")
     ] = Path("tests"),
     name: Annotated[
-        str, typer.Option("--name", metavar="<name>", help="Name of the test; by default the first words of the task.")
+        str, typer.Option("--name", metavar="NAME", help="Name of the test; by default the first words of the task.")
     ] = "",
     redact: Annotated[
         list[str] | None,
         typer.Option(
             "--redact",
-            metavar="<place>",
+            metavar="PLACE",
             help="Put a stand-in for the value there, and wherever else it stands: calls.0.value.email, "
             "calls.*.arguments.to, inputs.name. May be given several times.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Record it unasked, also where strangers may have written its program.")
+        bool, typer.Option("--yes", help="Record it without a question, even if others may have written its program.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Make a test of a run that was answered: `pytest` replays it offline, without a model and without its tools.
 
     It writes test_NAME.py, which is the same for every run, and test_NAME.json, which holds the program, its calls and
-    its answer for your eyes alone (mode 0600). It is tried first. A credential in it refuses the whole.
-
-    Exit codes: 0 it is written, 2 it cannot be a test, 3 the sandbox is missing, 4 you said no.
+    its answer, and which only you can read (mode 0600). It tries the test first. If it finds a credential, it writes
+    nothing.
     """
     from atc.run.recorded_file import files_of, name_of, write_recording
     from atc.run.recorded_file import record as recorded_of

@@ -52,14 +52,19 @@ Images = Annotated[
 
 
 @guarded
-@options.takes("model", "strategy", "sandbox", "approve", "read_only", "probe", "ask_user", "answer", "instructions")
+@options.takes(
+    "model", "strategy", "sandbox", "approve", "read_only", "probe", "ask_user", "answer", "instructions", panels=True
+)
 def run(
     task: Annotated[str, typer.Argument(help="What you want, in plain words; `-` reads it from standard input.")],
     source: options.Source,
     given: options.Given,
     image: Images = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Make only reads; list the calls with effects, and what feeds them.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Make only reads; list the calls with effects, and where their arguments come from."
+        ),
     ] = False,
     trace: Annotated[
         bool, typer.Option("--trace", help="Print the path of the run's trace at the end.", hidden=True)
@@ -67,13 +72,7 @@ def run(
     verbose: options.Verbose = False,
     as_json: options.Json = False,
 ) -> None:
-    """Solve a task: write a program that calls the tools, run it in the sandbox, revise it if it fails.
-
-    Exit codes: 0 answered (or planned, with --dry-run), 1 not solved, 2 wrong use, 3 something is missing (a model, a
-    sandbox, a credential, a service), 4 a call was not approved, 5 a tool is broken, 6 a call with effects may or may
-    not have happened, 7 the program asks you something (`atc resume RUN --reply TEXT` goes on), 8 calls wait for your
-    yes (`--approve park`; `atc runs approve RUN` decides).
-    """
+    """Solve a task: write a program that calls the tools, run it in the sandbox, revise it if it fails."""
     prepare_model(**given)  # it loads while the rest is imported
     from atc.agent import Agent
     from atc.cli.view import RunView
@@ -181,18 +180,20 @@ _MAX_LINE = 100_000
 
 
 @guarded
-@options.takes("model", "strategy", "sandbox", "approve", "read_only", "probe", "ask_user", "answer", "instructions")
+@options.takes(
+    "model", "strategy", "sandbox", "approve", "read_only", "probe", "ask_user", "answer", "instructions", panels=True
+)
 def chat(
     source: options.Source,
     given: options.Given,
     verbose: options.Verbose = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line for each task instead.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a line for each task.")] = False,
 ) -> None:
     """Solve a series of tasks, each of which may refer to earlier ones ("and in Rome?").
 
     Each line is a task; `/help` lists what else a line can be. On a terminal Ctrl-C stops the task; at the prompt it
-    ends the conversation, as Ctrl-D does. Elsewhere lines are read to their end, and the exit code is that of the first
-    task that was not answered, as `atc run` has it.
+    ends the conversation, as Ctrl-D does. Elsewhere it reads all lines, and the exit code is that of the first task
+    that was not answered.
     """
     prepare_model(**given)  # it loads while the first task is typed
     from atc.agent import Agent
@@ -310,7 +311,7 @@ class _Chat:
                 self._say(f"   {visible(line)}")
             for call in (*turn.done, *(f"{call} (in doubt)" for call in turn.in_doubt)):
                 self._say(f"   did {visible(call)}")
-        self._say(f"atc show {self._conversation.id} has all of it" if self._conversation.turns else "no task yet")
+        self._say(f"atc runs show {self._conversation.id} has all of it" if self._conversation.turns else "no task yet")
 
     def _failed(self, code: int, kind: str, message: str) -> None:
         self._code = self._code or code

@@ -1,4 +1,4 @@
-"""``atc sandbox`` and ``atc serve``: see that a sandbox keeps what it promises, and serve it to agents elsewhere."""
+"""``atc sandbox``: see that a sandbox keeps what it promises, and serve it to agents elsewhere."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ from atc.traces.telemetry.seam import open_telemetry
 if TYPE_CHECKING:
     from atc.sandboxes.conformance import Report, Verdict
 
-app = typer.Typer(no_args_is_help=True, help="Check that a sandbox keeps its promises.")
+app = typer.Typer(
+    no_args_is_help=True, help="Check that a sandbox keeps its promises, or serve one to agents elsewhere."
+)
 
 _MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
 
 
 @app.callback()
 def _group() -> None:
-    """Check that a sandbox keeps its promises."""
+    """Check that a sandbox keeps its promises, or serve one to agents elsewhere."""
 
 
 @app.command()
@@ -46,14 +48,11 @@ def check(
         ),
     ] = None,
     tier: Annotated[
-        str | None, typer.Option(help="For process: just this tier, N, L or F, not the strongest there is.")
+        str | None, typer.Option(help="For process: only this tier, N (namespaces), L (Landlock) or F (no-open).")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Run the suite that every driver must pass: values, errors, calls, limits, isolation, endings, all of Python.
-
-    Exit code 0: every check passed; 1: some failed; 3: the driver cannot be had.
-    """
+    """Run the suite that every driver must pass: values, errors, calls, limits, isolation, endings, all of Python."""
     from atc.sandboxes.conformance import check_sandbox, factory_for
 
     factory = factory_for(Settings.load(sandbox=driver), tier)
@@ -102,6 +101,7 @@ def _print(report: Report) -> None:
     out.print(Text(f"{where}: {counts} in {report.seconds:.1f} s", "green" if report.ok else "red"))
 
 
+@app.command()
 @guarded
 @options.takes(
     settable=("drain_s", "max_runs_per_tenant", "pause_s", "advertise"),
@@ -125,7 +125,7 @@ def serve(
     max_runs: Annotated[
         int,
         typer.Option(
-            envvar="ATC_SERVE_MAX_RUNS", min=1, help="Programs at once; a caller with more is told to come back."
+            envvar="ATC_SERVE_MAX_RUNS", min=1, help="Programs at once; a caller with more gets an answer to try later."
         ),
     ] = 32,
     max_runs_per_tenant: Annotated[

@@ -22,9 +22,6 @@ from atc.traces.stores.base import StoredRun
 from atc.wording import doubts
 
 RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")]
-Tools = Annotated[
-    list[str] | None, typer.Option("--tools", "-t", help="Where the tools are now, if not where they were.")
-]
 TrustRun = Annotated[
     bool,
     typer.Option("--trust-run", help="Load what its trace names, even if others could have written to its folder."),
@@ -37,13 +34,13 @@ def settle(
     run: RunName,
     given: options.Given,
     call: Annotated[
-        list[int] | None, typer.Option("--call", help="Settle this call alone. May be given several times.")
+        list[int] | None, typer.Option("--call", help="Settle only this call. May be given several times.")
     ] = None,
     done: Annotated[
         bool | None,
         typer.Option("--done/--not-done", help="Take your word for the --call: it was done, or it was not."),
     ] = None,
-    tools: Tools = None,
+    tools: options.ToolsNow = None,
     openapi: options.OpenApi = None,
     auth: options.Auth = None,
     trust_run: TrustRun = False,
@@ -51,11 +48,9 @@ def settle(
 ) -> None:
     """Find out whether the calls of a run that are in doubt were done: by the reads that your permissions file names.
 
-    Nothing is sent again: `atc resume RUN` goes on. Where no read is named, look at the service, and say what you
-    found with `--done` or `--not-done`. That needs a terminal, so that no program, and no model with a shell, says it
-    for you.
-
-    Exit codes: 0 all are settled, 2 wrong use (also: your word without a terminal), 6 one is in doubt still.
+    It sends nothing again: `atc resume RUN` continues the run. If no read is named, look at the service, and state what
+    you found with `--done` or `--not-done`. That needs a terminal, so that no program, and no model with a shell, can
+    do it for you.
     """
     stored = open_store(Settings.load(**given)).find(run)
     if done is not None:
@@ -112,7 +107,7 @@ def undo(
     run: RunName,
     given: options.Given,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be called.")] = False,
-    tools: Tools = None,
+    tools: options.ToolsNow = None,
     openapi: options.OpenApi = None,
     auth: options.Auth = None,
     trust_run: TrustRun = False,
@@ -120,11 +115,8 @@ def undo(
 ) -> None:
     """Undo what a run did, by the inverses that your permissions file or `@tool(undo=…)` names, the newest first.
 
-    Each inverse is a call with effects, and needs your yes as one. What has no inverse is listed, and so is what is in
-    doubt or was undone before.
-
-    Exit codes: 0 all is undone, 1 something is not, 2 wrong use, 4 a call was not approved, 6 an inverse may or may not
-    have been made.
+    Each inverse is a call with effects, and needs your approval as one. It lists calls that have no inverse, are in
+    doubt, or were undone before.
     """
     stored = open_store(Settings.load(**given)).find(run)
     with _agent(stored, given, tools, openapi, auth, trust_run) as agent:
@@ -139,7 +131,7 @@ def undo(
     elif found.calls:
         _print(found.calls, doubts.undone_call)
         if found.undo_run:
-            out.print(Text(f"run {found.undo_run} is this undo: `atc show {found.undo_run}`"))
+            out.print(Text(f"run {found.undo_run} is this undo: `atc runs show {found.undo_run}`"))
     else:
         out.print(Text(f"run {stored.run_id} made no call with effects"))
     raise typer.Exit(_code(found.calls, dry_run=dry_run))

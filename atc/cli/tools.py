@@ -20,47 +20,43 @@ class Tools(LazyGroup):
     """The commands below, and those that need the graph or an index of tools, by name."""
 
     table: ClassVar[CommandTable] = {
-        "stub": ("stub:stub", "Print the Python stubs of tools, exactly as a model reads them."),
         "search": ("find:search", "Find the tools for a task: the likeliest first, and those that they need."),
+        "call": ("call:call", "Call a tool without a model: a program that you kept, or any tool of --tools."),
+        "stub": ("stub:stub", "Print the Python stubs of tools, exactly as a model reads them."),
         "index": ("find:index", "Index tools, so that the right ones are found among thousands."),
         "browse": (
             "browse:browse",
             "Browse the tools as a menu: groups of similar tools, each named by its typical words.",
         ),
+        "learn": ("learn:app", "Learn from your own runs which tools your tasks are for."),
+        "serve-demo": ("atlas:serve", "Serve the bundled tools over HTTP, to try an OpenAPI service."),
     }
 
 
 app = typer.Typer(
-    cls=Tools, help="List, show and find tools, and print the stub that a model is shown.", no_args_is_help=True
+    cls=Tools, help="List, show, find and call tools, and print the stub that a model is shown.", no_args_is_help=True
 )
-Source = Annotated[str, typer.Argument(help="Where the tools are; as for `atc run --tools`.")]
-Sources = Annotated[list[str], typer.Argument(help="Where the tools are, one or several; as for `atc run --tools`.")]
-Beside = Annotated[
-    list[str] | None,
-    typer.Option("--tools", "-t", help="Where the tools are that kept programs call. May be given several times."),
-]
 Name = Annotated[str, typer.Argument(help="The tool's name.")]
 
 
 @app.command("list")
 @guarded
 def list_tools(
-    sources: Sources,
+    tools: options.Tools = None,
     only: options.Only = None,
-    beside: Beside = None,
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
-    """List the tools of one or several sources: name, effect, arguments, what it does."""
-    tools = options.opened([*(beside or ()), *sources], only=only, openapi=openapi, look=True)
-    for told in options.notes_on(tools):
+    """List tools: name, effect, arguments, what each does."""
+    opened = options.opened(options.named_tools(tools), only=only, openapi=openapi, look=True)
+    for told in options.notes_on(opened):
         err.print(Text(clean(f"note: {told}"), style="yellow"))
-    note_unbound(tools)
+    note_unbound(opened)
     if as_json:
-        print_json([_data(tool) for tool in tools.values()])
+        print_json([_data(tool) for tool in opened.values()])
         return
     table = Table("tool", "effect", "arguments", "what it does", box=None, header_style="bold")
-    for tool in tools.values():
+    for tool in opened.values():
         protocol = tool.protocol
         arguments = ", ".join(p.name + ("" if p.required else "?") for p in parameters_of(protocol))
         effect = "needs its tools (kept)" if is_unbound(tool) else options.effect_text(protocol)
@@ -70,9 +66,9 @@ def list_tools(
 
 @app.command()
 @guarded
-def show(source: Source, name: Name, openapi: options.OpenApi = None) -> None:
-    """Print one tool's protocol as a JSON document."""
-    tool = known(options.opened([source], openapi=openapi, look=True), name)[name]
+def show(name: Name, tools: options.Tools = None, openapi: options.OpenApi = None) -> None:
+    """Print one tool's definition as a JSON document."""
+    tool = known(options.opened(options.named_tools(tools), openapi=openapi, look=True), name)[name]
     if base := getattr(getattr(tool.transport, "operation", None), "server", None):
         told = f"note: its path is below {base} (--openapi service_url=URL takes the place of all of it)"
         err.print(Text(clean(told), style="dim"))

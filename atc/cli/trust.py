@@ -32,9 +32,7 @@ def trust(
 ) -> None:
     """Let the atc.toml of a folder decide where keys, data and programs go, and its kept programs call your tools.
 
-    Each file is shown first; after a change it needs a new yes.
-
-    Exit codes: 0 it is trusted (or needs no trust), 1 you said no, 2 there is none, or it is wrong.
+    You see each file first; after a change you are asked again.
     """
     store = TrustStore()
     if list_:

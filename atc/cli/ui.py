@@ -13,6 +13,7 @@ import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,13 +34,13 @@ if TYPE_CHECKING:
     from atc.calls.approval import Approve
     from atc.serve.ui.app import Address
 
-_RIGHTS = {"run": "all rights", "approve": "approve and read", "read": "read alone"}
+_RIGHTS = {"run": "all rights", "approve": "approve and read", "read": "only read"}
 FILE_S = 30.0
 """Seconds after which the file that leads a browser to the page is removed."""
 
 
 @guarded
-@options.takes("model", "strategy", "sandbox", "read_only", "ask_user", "answer", "instructions")
+@options.takes("model", "strategy", "sandbox", "read_only", "ask_user", "answer", "instructions", panels=True)
 def ui(
     given: options.Given,
     source: options.Source = options.NOWHERE,
@@ -51,11 +52,9 @@ def ui(
 ) -> None:
     """Open a page of your runs: see them live, approve writes, begin and resume tasks.
 
-    The page shows what waits for a yes in all runs of the store, and decides about it if it is begun at a terminal.
-    Without --tools it begins and resumes nothing. Only this machine can open it, and needs the address: one address
-    gives all rights, others fewer. Ctrl-C ends it, and stops the runs that it began.
-
-    Exit codes: 0 it was ended, 2 wrong use, 3 something is missing (a port, a folder of runs, a package).
+    The page shows which calls of all runs wait for approval. Start it at a terminal to approve them there. Without
+    --tools it begins and resumes nothing. Only this machine can open it, and needs the address: one address gives all
+    rights, others fewer. Ctrl-C ends it, and stops the runs that it began.
     """
     for package in ("starlette", "uvicorn", "h11"):
         try:
@@ -66,6 +65,8 @@ def ui(
     from atc.serve.ui.app import make_ui, serve_ui
 
     settings = Settings.load(**given)
+    if not source.tools:
+        source = replace(source, tools=options.default_tools())
     store = open_store(settings)
     store.versions()  # a store that cannot be read is told now
     opened: Callable[[Approve, Callable[[Event], None]], Agent] | None = None
