@@ -71,6 +71,7 @@ TABLE: list[tuple[str, str, str]] = [
     (r"^atc tools index (catalogue\.yaml|(-t )?tools/)", RUN, SERVICES),
     (r"--tools shop\.(yaml|json)|--documents|catalogue\.yaml", RUN, SERVICES),
     (r"^atc trust", RUN, SERVICES),
+    (r"--tools servers\.json", RUN, SERVICES),
     (r"^atc graph (draw|correct)", RUN, "tests/docs/test_snippets.py"),
     (r"^atc ", RUN, "tests/docs/test_snippets.py"),
 ]  # fmt: skip
