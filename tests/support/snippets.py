@@ -27,7 +27,7 @@ LANGUAGES = {
 TABLE: list[tuple[str, str, str]] = [
     (r"^\$ atc (?!model (pull|serve|info)|atlas serve)", RUN, "tests/docs/test_docs.py"),
     (r"^\$ echo .*\| atc chat", RUN, "tests/docs/test_snippets.py"),
-    (r"^export SHOP=|\"\$SHOP\"|claude-code --move-servers|^atc mcp uninstall claude-code", ELSEWHERE,
+    (r"^export SHOP=|\"\$SHOP\"|claude-code --move-servers|^atc mcp uninstall claude-code", RUN,
      "tests/docs/test_service_tutorials.py"),
     (r"^atc mcp ", RUN, SERVICES),
     (r"examples/probing\.py 8766", ELSEWHERE, "tests/docs/test_service_tutorials.py"),
