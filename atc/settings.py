@@ -265,7 +265,7 @@ class Settings(BaseSettings):
 
     otel: bool = Field(
         False,
-        description="report runs as OpenTelemetry spans and metrics, as the OTEL_* variables say (docs/telemetry.md)",
+        description="report runs as OpenTelemetry spans and metrics, as the OTEL_* variables say (docs/runs.md)",
     )
 
     learn: bool = Field(

@@ -29,7 +29,7 @@ def commands_page() -> str:
     parts = [
         "# Commands\n",
         "What `atc --help` and `atc COMMAND --help` say, on one page.",
-        "[The command line](../command-line.md) goes by what you want to do, and has the exit codes.",
+        "[Exit codes](messages.md#exit-codes) say how a command ended.",
         "`--set NAME=VALUE` takes any [setting](settings.md), so that few settings have an option of their own.\n",
         "```console\n$ atc --version\n```\n",
     ]

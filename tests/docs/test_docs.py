@@ -65,7 +65,7 @@ def paced(line: str) -> object:
 @pytest.mark.parametrize("line", [paced(line) for line in commands()])
 def test_commands_run(line: str, endpoint: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    if any(word in line for word in ("atc show", "atc resume")):
+    if any(word in line for word in ("atc show", "atc runs show", "atc resume")):
         CliRunner().invoke(app, ["run", "How many people live in Lyon?", "--tools", "atlas", "--no-sentence"])
     result = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
     assert result.exit_code == 0, result.output

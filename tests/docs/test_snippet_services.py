@@ -35,7 +35,6 @@ SLOW = {
     "batch.md-1",
     "research/benchmarks.md-0",
     "comparison.md-0",
-    "docker.md-0",
     "code-mode.md-1",
     "code-mode.md-2",
     "code-mode.md-3",
@@ -44,7 +43,8 @@ SLOW = {
     "benchmarks/README.md-0",
     "benchmarks/README.md-3",
     "service.md-0",
-    "ui.md-0",
+    "service.md-1",
+    "runs.md-2",
 }
 """Blocks that take more than two seconds, or start what does."""
 PLACEHOLDERS = {"": "How many are there?", "--tools": "atlas"}
@@ -74,7 +74,7 @@ PROMISES: list[tuple[str, str, dict[str, str]]] = [
     (r"^python .*--summary", RULER, {"solved.svg": "<svg"}),
     (r"^python .*self_test", r"atlas\D+40\D+0\D+0\D+0\D", {}),
     (r"^python -m benchmarks\.tasks", RULER, {"benchmarks/results/tasks.jsonl": '"system":"codeact"'}),
-    (r"^atc (serve|ui)", r"it answers 200\n", {}),
+    (r"^atc (sandbox serve|ui)", r"it answers 200\n", {}),
     (r"^atc mcp .*--tokens|^atc mcp .*--tls", r"MCP at https?://127\S+/mcp.*it answers 401", {}),
     (r"^atc mcp .*--oauth-self", r"pass phrase in .*MCP at http.*it answers 401", {}),
     (r"^atc mcp .*--http", r"the token in .*MCP at http.*it answers 401", {}),
@@ -211,7 +211,7 @@ WAYS: list[tuple[str, Callable[[Place, str], tuple[int, str]]]] = [
     (r"^export ", Place.export),
     (r"^python -m atc_research_benchmarks\.decoder ", Place.decoder),
     (r"^python ", Place.process),
-    (r"^atc (serve|ui|mcp .*--http)\b", Place.until_it_answers),
+    (r"^atc (sandbox serve|ui|mcp .*--http)\b", Place.until_it_answers),
     (r"^atc mcp (?!install|uninstall|.*--check)", Place.over_pipes),
     (r"\batc ", Place.here),
 ]

@@ -60,7 +60,7 @@ TABLE: list[tuple[str, str, str]] = [
     (r"^export ATC_(SERVE_TOKEN|SANDBOX)", RUN, SERVICES),
     (r"^export ", RUN, "tests/docs/test_snippets.py"),
     (r"^echo '", RUN, "tests/docs/test_snippets.py"),
-    (r"^atc (ui|serve)\b", RUN, SERVICES),
+    (r"^atc (ui|sandbox serve)\b", RUN, SERVICES),
     (r"^atc learn (codes|decoder|--(index|pairs|tools))", RUN, SERVICES),
     (r"^atc .*(--sandbox (docker|http)|--on ray|host\.example|127\.0\.0\.1:8321|uvx|HOST:)", RUN, SERVICES),
     (r"^ATC_\w+=", RUN, SERVICES),

@@ -363,7 +363,7 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "codes.md-1": runs_and_an_index,
     "codes.md-2": grouped_index,
     "comparison.md-0": the_benchmarks,
-    "docker.md-0": an_engine,
+    "service.md-0": an_engine,
     "code-mode.md-0": a_client_with_a_server,
     "code-mode.md-3": credentials,
     "code-mode.md-4": a_client_with_a_server,

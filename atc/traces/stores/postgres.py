@@ -1,4 +1,4 @@
-"""The run store in a PostgreSQL database, for many machines: rows of its schema ``atc`` (docs/stores.md).
+"""The run store in a PostgreSQL database, for many machines: rows of its schema ``atc`` (docs/runs.md).
 
 A run that one machine began goes on at another, and nothing is done twice across both
 (:mod:`atc.traces.stores.postgres_records`).
