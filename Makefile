@@ -87,7 +87,7 @@ docs:  ## the documentation as a site, in build/site; every link and every headi
 package-check: $(VENV)/.test release-tools  ## the wheel and the sdist, installed outside the repository and used from there
 	$(BIN)/python -m pytest -rs tests/package
 
-release-check: package-check  ## all that a release must hold (docs/releasing.md); archives, hashes and SBOM in dist/; REHEARSAL=1 before the tag
+release-check: package-check  ## all that a release must hold (CONTRIBUTING.md); archives, hashes and SBOM in dist/; REHEARSAL=1 before the tag
 	$(RELEASE)/bin/python deploy/release_check.py $(if $(REHEARSAL),--rehearsal)
 
 stranger: release-tools  ## from `pip install` to the first right answer, four ways, commands and seconds: ARGS="--document FILE --container IMAGE"

@@ -110,7 +110,7 @@ def test_every_rule_says_where_it_is_and_is_asked_for_there() -> None:
 
 
 def test_the_table_of_the_documentation_is_the_registry() -> None:
-    assert table() in (ROOT / "docs" / "failures.md").read_text()
+    assert table() in (ROOT / "research" / "rules.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,10 @@ def test_rules_are_read_from_left_to_right(text: str, on: frozenset[str]) -> Non
         ("+key-spellin", "there is no rule 'key-spellin': did you mean key-spelling"),
         ("-", "there is no rule ''"),
         ("key-spelling", "write +key-spelling or -key-spelling"),
-        ("-zzzz", "docs/failures.md lists them"),
+        ("-zzzz", "`python -m atc._records.rules` lists them"),
         ("-confirmed-nothing", "there is no rule 'confirmed-nothing'"),
-        ("none,+part-of-a-list", "there is no rule 'part-of-a-list': docs/failures.md lists them"),
-        ("-predicted-layers", "there is no rule 'predicted-layers': docs/failures.md lists them"),
+        ("none,+part-of-a-list", "there is no rule 'part-of-a-list': `python -m atc._records.rules` lists them"),
+        ("-predicted-layers", "there is no rule 'predicted-layers': `python -m atc._records.rules` lists them"),
         ("-coordinate-from-memory", "there is no rule 'coordinate-from-memory'"),
     ],
 )

@@ -356,14 +356,15 @@ def a_client_without_servers(folder: Path) -> None:
 
 
 BEFORE: dict[str, Callable[[Path], None]] = {
-    "README.md-2": a_client_without_servers,
+    "README.md-1": a_client_without_servers,
     "approval.md-0": settings_files,
     "batch.md-1": ray,
     "research/benchmarks.md-0": a_decoder_and_catalogues,
-    "codes.md-1": runs_and_an_index,
-    "codes.md-2": grouped_index,
+    "many-tools.md-2": runs_and_an_index,
+    "many-tools.md-4": grouped_index,
     "comparison.md-0": the_benchmarks,
     "service.md-0": an_engine,
+    "index.md-0": a_client_without_servers,
     "code-mode.md-0": a_client_with_a_server,
     "code-mode.md-3": credentials,
     "code-mode.md-4": a_client_with_a_server,
