@@ -1,7 +1,7 @@
 """Rules that must earn their place: everything that rewrites a program, warns, or words a note for a special case.
 
 Each has an id and can be taken away (``rules="-id"``), so that a benchmark can say what it is worth. This module is
-data and imports nothing: the code of a rule stands where :attr:`Rule.apply` says. ``research/rules.md`` shows the table.
+data and imports nothing: the code of a rule stands where :attr:`Rule.apply` says; ``research/rules.md`` has the table.
 
 To add a rule:
 
