@@ -170,7 +170,7 @@ class Settings(BaseSettings):
 
     permissions: Path | None = Field(
         None,
-        description="file of rules: which calls are made unasked, need a yes or are denied (docs/approval.md); "
+        description="file of rules: which calls are made without approval, need it or are denied; "
         "default: `permissions.toml` in your configuration folder, if it is there",
     )
     read_only: bool = Field(False, description="make only reads, and offer only tools that read")

@@ -17,7 +17,7 @@ from tests.support.docs import ROOT
 
 MKDOCS = ROOT / ".venv-docs" / "bin" / "mkdocs"
 QUESTIONS = {
-    "how do I approve from my phone": "approval/#later-and-from-elsewhere",
+    "how do I approve from my phone": "approval/#approve-from-your-phone",
     "which data goes to the model": "data-flow/",
     "can it run twice": "how-it-works/",
     "use it in Claude Code": "tutorials/mcp-client/",

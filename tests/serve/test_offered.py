@@ -142,7 +142,7 @@ def test_a_client_is_told_that_the_tools_changed() -> None:
 
 def test_the_command_says_what_is_wrong_and_keeps_its_standard_output() -> None:
     for arguments, code, what in [
-        (["mcp"], 2, "no tools are given"),
+        (["mcp"], 2, "no tools are named"),
         (["mcp", "--tools", "none.json"], 2, "none.json"),
         (["mcp", "--tools", "atlas", "--with", "root"], 2, "there are run_task, resume"),
         (["mcp", "--tools", "atlas", "--enrich", "--check"], 2, "--enrich serves the tools alone"),
