@@ -28,4 +28,4 @@ ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 ATC_SERVE_HOST=0.0.0.0
 EXPOSE 8700
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s CMD ["python", "-I", "-c", \
     "import os, urllib.request as u; u.urlopen(f'http://127.0.0.1:{os.environ.get(\"ATC_SERVE_PORT\", 8700)}/healthz', timeout=2)"]
-CMD ["atc", "serve"]
+CMD ["atc", "sandbox", "serve"]

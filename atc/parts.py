@@ -198,5 +198,5 @@ SCORERS = Kind(
     frozenset({"adapter"}),
     SettingsError,
 )
-LEARN = Kind("command of `atc learn`", "atc.learn", "a function that is a command of Typer, or a typer.Typer")
+LEARN = Kind("command of `atc tools learn`", "atc.learn", "a function that is a command of Typer, or a typer.Typer")
 KINDS = (STRATEGIES, TOOL_SOURCES, SANDBOXES, MODELS, STORES, RETRIEVAL, SCORERS, LEARN)

@@ -1,4 +1,4 @@
-"""An adapter of queries (``atc learn``): ``python -m benchmarks.adapter --data DIR``.
+"""An adapter of queries (``atc tools learn``): ``python -m benchmarks.adapter --data DIR``.
 
 Four of five queries of a source are learnt from, but those of every fifth tool; the others are asked, for tools that
 something was learnt for and for those that nothing was. Then the same adapters elsewhere, learning curves, and speed.
@@ -108,7 +108,7 @@ class Bench:
 
 
 def learnt(index: ToolIndex, asks: Sequence[Ask], limit: int | None = None) -> tuple[Adapter | None, dict[str, Any]]:
-    """What ``atc learn`` makes of the queries that are neither held out nor for hidden tools."""
+    """What ``atc tools learn`` makes of the queries that are neither held out nor for hidden tools."""
     pairs = [Pair(each.text, tuple(each.gold)) for each in asks if not each.held_out and not each.hidden][:limit]
     began = time.process_time()
     try:

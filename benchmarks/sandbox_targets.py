@@ -336,7 +336,7 @@ async def local_service() -> AsyncIterator[tuple[str, str]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "atc", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "atc", "sandbox", "serve", "--port", str(port)]
     environment = {**os.environ, "ATC_SERVE_TOKEN": token}
     quiet = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=quiet, stderr=quiet)

@@ -1,4 +1,4 @@
-"""A flood of connections without a token at ``atc serve``, and what it costs those who have one.
+"""A flood of connections without a token at ``atc sandbox serve``, and what it costs those who have one.
 
 ``python -m benchmarks.service_flood [--json] [--runs 32 250] [--kinds …] [--connections 1500] [--own-address]``: for
 each number of ``--max-runs`` a service is started on loopback, with the soft limit of descriptors that most machines
@@ -93,7 +93,7 @@ class Served:
 
 @contextmanager
 def service(max_runs: int, *, tls: bool = False, soft_limit: int = SOFT_LIMIT) -> Iterator[Served]:
-    """``atc serve`` on a free port, its log in a file, ended when the block is left.
+    """``atc sandbox serve`` on a free port, its log in a file, ended when the block is left.
 
     Raises:
         SandboxUnavailable: it does not start.

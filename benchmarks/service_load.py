@@ -80,7 +80,7 @@ class Tally:
 
 @contextmanager
 def service(clients: int) -> Iterator[Served]:
-    """``atc serve`` on a free port, ended when the block is left."""
+    """``atc sandbox serve`` on a free port, ended when the block is left."""
     token = secrets.token_urlsafe(32)
     environment = {"ATC_SERVE_TOKEN": token, "ATC_WALL_S": str(LIMITS.wall_s)}
     with (

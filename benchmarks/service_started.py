@@ -1,4 +1,4 @@
-"""A real ``atc serve`` beside a benchmark."""
+"""A real ``atc sandbox serve`` beside a benchmark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def started(
     how: Sequence[str] = ("-m", "atc"),
     before: Callable[[], None] | None = None,
 ) -> Iterator[tuple[int, int]]:
-    """``atc serve`` on a free port, ended when the block is left.
+    """``atc sandbox serve`` on a free port, ended when the block is left.
 
     Args:
         arguments: of the command.

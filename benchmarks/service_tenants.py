@@ -1,4 +1,4 @@
-"""One tenant floods ``atc serve`` with frames while another runs its programs: how much slower do those get?
+"""One tenant floods ``atc sandbox serve`` with frames while another runs its programs: how much slower do those get?
 
 ``python -m benchmarks.service_tenants [--json] [--kinds …] [--channels 8] [--unbounded]``: a service on loopback with
 two tenants. First the quiet one's runs, alone: their time is the peer of all others. Then the same runs while the other
@@ -48,7 +48,7 @@ _UNBOUNDED = "from atc.serve.sandbox import accounts; accounts.BURST_S = 1e9; fr
 
 @contextmanager
 def service(unbounded: bool) -> Iterator[tuple[str, dict[str, str]]]:
-    """``atc serve`` on a free port; its address, and the tenants' tokens."""
+    """``atc sandbox serve`` on a free port; its address, and the tenants' tokens."""
     tokens = {name: secrets.token_urlsafe(32) for name in (QUIET, GREEDY)}
     with tempfile.TemporaryDirectory(prefix="atc-tenants-") as folder:
         tenants, log = Path(folder, "tenants"), Path(folder, "log")

@@ -91,7 +91,7 @@ def starts() -> list[Start]:
         Start("atc --version", (*atc, "--version"), beside=other),
         Start("atc --help", (*atc, "--help"), beside=other),
         Start("atc run --help", (*atc, "run", "--help"), beside=other),
-        Start("atc tools list atlas", (*atc, "tools", "list", "atlas"), beside=other),
+        Start("atc tools list atlas", (*atc, "tools", "list", "-t", "atlas"), beside=other),
         Start(sdk, (*python, _SDK_SERVER.replace("TOOLS", str(tools))), needs="mcp", lists=True),
         Start("atc mcp --tools atlas", (*atc, "mcp", "--tools", "atlas"), needs="mcp", beside=sdk, lists=True),
     ]

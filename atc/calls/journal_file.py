@@ -20,8 +20,8 @@ from atc._host.files import close_file, lock, unlock
 from atc.errors import JournalError, RunInUse
 
 WHAT_NOW = (
-    "calls that were made may be missing from it, and would be made again. See what was done (`atc show`, and at the "
-    "service itself), then start the task anew"
+    "calls that were made may be missing from it, and would be made again. See what was done (`atc runs show`, and at "
+    "the service itself), then start the task anew"
 )
 _HEADS = (
     b'{"call": ',

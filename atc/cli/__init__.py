@@ -101,7 +101,7 @@ class Root(LazyGroup):
         if not args and not ctx.resilient_parsing and sys.stdin and sys.stdin.isatty() and sys.stdout.isatty():
             atc._imported("atc.cli.start").show_next_steps()
             ctx.exit()
-        if any(not word.startswith("-") for word in args):
+        if not ctx.resilient_parsing and any(not word.startswith("-") for word in args):
             args = atc._imported("atc.cli.renamed").renamed(args)
         return super().parse_args(ctx, args)
 

@@ -1,4 +1,4 @@
-"""What a command of ``atc learn`` of another package builds on: options, output, exit codes, and the latest tools.
+"""What another package's command of ``atc tools learn`` builds on: options, output, exit codes, the latest tools.
 
 With these it takes the same sources of tools as other commands, prints ``--json``, and ends with the same exit codes.
 Each name has its documentation where it is made.

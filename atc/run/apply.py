@@ -193,7 +193,9 @@ def planned_run(stored: StoredRun, *, looking: bool = False) -> PlannedRun:
         how = "planned no call with effects" if ended else f"was cut off: `atc resume {stored.run_id}` goes on with it"
         raise UsageError(f"run {stored.run_id} {how}, so there is nothing to apply")
     if being_applied and ended.get("status") == "answered":
-        raise UsageError(f"the plan of run {stored.run_id} was applied before: `atc show {stored.run_id}` reads it")
+        raise UsageError(
+            f"the plan of run {stored.run_id} was applied before: `atc runs show {stored.run_id}` reads it"
+        )
     if plan is None:
         raise UsageError(
             f"run {stored.run_id} keeps no plan that could be applied: run the task without --dry-run (dry_run=True)"

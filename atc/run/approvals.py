@@ -293,7 +293,7 @@ def decide(
     decider = decider or decider_of(by=by)
     if decider.permissions is None:
         check_rules(stored)
-    nothing = f"run {stored.run_id} has no call that waits for a yes (`atc approvals` lists them)"
+    nothing = f"run {stored.run_id} has no call that waits for a yes (`atc runs approvals` lists them)"
     if not (asked := _asked(stored)):
         raise UsageError(nothing)
     journal = stored.open_journal()

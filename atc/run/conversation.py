@@ -139,7 +139,7 @@ class Conversation:
     task begins before that.
 
     Attributes:
-        id: the id of the stored run that holds all tasks: ``atc show`` takes it.
+        id: the id of the stored run that holds all tasks: ``atc runs show`` takes it.
     """
 
     def __init__(self, agent: Agent) -> None:
@@ -212,7 +212,7 @@ class Conversation:
             if ended is None or ended.get("status") != "waiting":
                 self._closed = True
                 raise UsageError(
-                    f"the conversation went on elsewhere (`atc show {self.id}`): open another one with "
+                    f"the conversation went on elsewhere (`atc runs show {self.id}`): open another one with "
                     "agent.conversation()"
                 )
             number, last = len(self._turns), self._last_call

@@ -210,9 +210,11 @@ def resumable(stored: StoredRun, *, trust_run: bool = False, strategy_given: boo
     if not stored.has_journal:
         raise JournalError(f"run {stored.run_id} has no journal: what it did is not known, so it cannot be resumed")
     if ended is not None and ended.get("status") == "answered":
-        raise UsageError(f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc show` reads it)")
+        raise UsageError(
+            f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc runs show` reads it)"
+        )
     if ended is not None and ended.get("status") == "planned":
-        how = f"`atc runs apply {stored.run_id}` (agent.apply) makes what was planned; `atc show` reads it"
+        how = f"`atc runs apply {stored.run_id}` (agent.apply) makes what was planned; `atc runs show` reads it"
         raise UsageError(f"run {stored.run_id} was a dry run and did nothing that could be resumed: {how}")
     return started if trust_run else without_code(stored, started, strategy_given=strategy_given)
 

@@ -110,7 +110,7 @@ def test_without_torch_the_command_says_what_to_install(tmp_path: Path, monkeypa
     for name in ("codes", "code_training", "code_network"):
         monkeypatch.delitem(sys.modules, f"atc_research.toolweaver.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
-    found = CLI.invoke(app, ["learn", "codes", "--index", str(tmp_path)])
+    found = CLI.invoke(app, ["tools", "learn", "codes", "--index", str(tmp_path)])
     assert found.exit_code == 3
     assert TRAIN in found.stderr
 
@@ -238,6 +238,6 @@ def test_the_command_keeps_trained_codes_only_where_they_are_better(
     assert "--layers takes" in found.stderr
 
     index(tmp_path / "b", 30, None)
-    found = CLI.invoke(app, ["learn", "codes", "--index", str(tmp_path / "b"), "--json"])
+    found = CLI.invoke(app, ["tools", "learn", "codes", "--index", str(tmp_path / "b"), "--json"])
     assert found.exit_code == 1
     assert "used together" in json.loads(found.stdout)["why"]

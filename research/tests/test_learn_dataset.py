@@ -1,4 +1,4 @@
-"""``atc learn trajectories``: goes on where it stopped, keeps what it has, and names what is wrong with its input."""
+"""``atc tools learn trajectories``: continues where it stopped, keeps what it has, and names what is wrong."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_a_file_of_something_else_is_left_alone(learn: Callable[..., Ran], held:
     Path("out.jsonl").write_text(held)
     ran = learn(Teacher(replies=0))
     assert ran.exit_code == 2
-    assert "out.jsonl, line 1 is none that `atc learn trajectories` wrote" in ran.stderr
+    assert "out.jsonl, line 1 is none that `atc tools learn trajectories` wrote" in ran.stderr
     assert Path("out.jsonl").read_text() == held
 
 

@@ -1,4 +1,4 @@
-"""``atc learn decoder``: it says what is missing; with torch, a model of two layers goes through both stages."""
+"""``atc tools learn decoder``: it says what is missing; with torch, a model of two layers goes through both stages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def index_in(folder: Path, codes: dict[str, tuple[int, int]] | None = None) -> P
 
 
 def run(*words: object) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["learn", "decoder", *map(str, words)])
+    result = CliRunner().invoke(app, ["tools", "learn", "decoder", *map(str, words)])
     return result.exit_code, " ".join(result.output.split())
 
 
@@ -49,7 +49,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     there = ("--model", tmp_path, "-o", tmp_path / "out")
     code, said = run("queries", pairs_in(tmp_path), "--index", plain, *there)
     assert code == 2
-    assert "has no codes: make them with `atc learn codes --closed-form`" in said
+    assert "has no codes: make them with `atc tools learn codes --closed-form`" in said
     index = index_in(tmp_path / "index", TOOLS)
     code, said = run("queries", pairs_in(tmp_path), "--index", index, *there, "--start", "zero")
     assert (code, "take words or random" in said) == (2, True)

@@ -1,4 +1,4 @@
-"""Bare ``atc learn``: what the user's own runs teach the link model."""
+"""Bare ``atc tools learn``: what the user's own runs teach the link model."""
 
 from __future__ import annotations
 
@@ -158,16 +158,16 @@ def memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[Any, fl
 def test_the_command_learns_rolls_back_and_says_so(memory: list[dict[Any, float]]) -> None:
     from tests.support.cli import atc
 
-    ran = atc("learn", "links", "--tools", "any.json", "--json")
+    ran = atc("tools", "learn", "links", "--tools", "any.json", "--json")
     assert ran.exit_code == 0, ran.stderr
     said = json.loads(ran.stdout)
     assert said["kept"]
     assert said["predicted"] == len(memory[-1])
-    assert "not better" in atc("learn", "links", "--tools", "any.json").stdout
-    back = atc("learn", "links", "--tools", "any.json", "--rollback")
+    assert "not better" in atc("tools", "learn", "links", "--tools", "any.json").stdout
+    back = atc("tools", "learn", "links", "--tools", "any.json", "--rollback")
     assert "back to the model that ships" in back.stdout
     assert memory[-1] == {}
-    assert atc("learn", "links", "--tools", "any.json", "--rollback").exit_code == 2
+    assert atc("tools", "learn", "links", "--tools", "any.json", "--rollback").exit_code == 2
 
 
 def test_atc_names_the_file_that_is_left_without_this_package() -> None:
@@ -184,10 +184,10 @@ def test_the_command_needs_tools_and_runs(
     from tests.support.cli import atc
 
     monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
-    ran = atc("learn", "links")
+    ran = atc("tools", "learn", "links")
     assert ran.exit_code == 2
     assert "name them with --tools" in ran.stderr
     monkeypatch.setattr(learn_links, "_used", lambda *_: runs(2))
-    few = atc("learn", "links", "--tools", "any.json", "--json")
+    few = atc("tools", "learn", "links", "--tools", "any.json", "--json")
     assert few.exit_code == 1
     assert "too little" in json.loads(few.stdout)["why"]

@@ -124,7 +124,7 @@ def test_the_command_makes_codes_without_training(tmp_path: Path) -> None:
     index = ToolIndex.build(some(), HashedWords(), tmp_path)
 
     def learn(*options: str) -> tuple[int, str]:
-        ran = CliRunner().invoke(app, ["learn", "codes", "--index", str(tmp_path), "--closed-form", *options])
+        ran = CliRunner().invoke(app, ["tools", "learn", "codes", "--index", str(tmp_path), "--closed-form", *options])
         return ran.exit_code, " ".join(ran.output.split())
 
     code, said = learn("--code-size", "3", "--seed", "3")

@@ -200,7 +200,7 @@ def test_the_command_shows_files_to_the_model(endpoint: Any, picture: Path) -> N
     ran = atc("run", TASK, "--tools", "tools.py", "--image", "a.png", "--image", "b.jpg")
     assert ran.exit_code == 0
     assert f"image a.png (image/png, {len(PNG)} bytes)" in ran.stdout
-    assert "image b.jpg (image/jpeg" in atc("show", "last").stdout
+    assert "image b.jpg (image/jpeg" in atc("runs", "show", "last").stdout
     text, *images = server.requests[0]["messages"][-1]["content"]
     assert text["type"] == "text"
     assert [part["image_url"]["url"][:16] for part in images] == ["data:image/png;b", "data:image/jpeg;"]

@@ -84,7 +84,7 @@ def test_the_commands_show_what_a_run_cost(endpoint: Any) -> None:
     run = ("run", "double 21", "--tools", "tools.py")
     ran = atc(*run, "--budget-money", "0.05")
     assert "(1000+100 tokens, 0.00021 USD, " in ran.stdout
-    assert "0.00021 USD" in atc("show", "last").stdout
+    assert "0.00021 USD" in atc("runs", "show", "last").stdout
     as_json = json.loads(atc(*run, "--json").stdout)
     assert (as_json["cost"], as_json["currency"]) == (0.00021, "USD")
     listed = atc("runs").stdout.splitlines()

@@ -42,4 +42,4 @@ def test_a_refused_format_is_reported_once_and_the_run_goes_on(tmp_path: Path, m
     ended: list[dict[str, Any]] = [event["data"] for event in stored.events() if event["kind"] == "model_ended"]
     assert [data["purpose"] for data in ended if "notice" in data] == ["attribute"]
     assert [data["purpose"] for data in ended].count("attribute") == 2
-    assert "  note: " in atc("show", "last").stdout
+    assert "  note: " in atc("runs", "show", "last").stdout

@@ -135,15 +135,15 @@ def test_a_run_whose_journal_is_gone_is_not_resumed(store: FileStore) -> None:
         agent(GOOD, runs_dir=store.folder).resume(run.run_id)
 
 
-# -- atc runs --keep, --delete ---------------------------------------------------------------------------------------
+# -- atc runs delete --------------------------------------------------------------------------------------------------
 
 
 def test_the_command_deletes_and_says_what_it_spared(store: FileStore) -> None:
     for day in range(1, 5):
         kept(store, day, doubt=day == 2)
-    ran = atc("runs", "--delete", "000003", "--delete", "last", "--json")
+    ran = atc("runs", "delete", "000003", "last", "--json")
     assert sorted(json.loads(ran.stdout)["deleted"]) == ["20240103-000000-000003", "20240104-000000-000004"]
-    ran = atc("runs", "--keep", "0")
+    ran = atc("runs", "delete", "--keep", "0")
     assert ran.exit_code == 0
     assert "1 deleted" in ran.stdout
     assert "20240102-000000-000002 is kept: book may or may not have happened" in ran.stdout
@@ -180,7 +180,7 @@ def test_all_run_data_can_be_deleted(store: FileStore, tmp_path: Path, monkeypat
     for place in (tmp_path / "replies" / "ab.json", tmp_path / "catalogue" / "x", tmp_path / "audit.jsonl"):
         place.parent.mkdir(exist_ok=True)
         place.write_text("{}")
-    found = json.loads(atc("runs", "--delete", "all", "--json").stdout)
+    found = json.loads(atc("runs", "delete", "all", "--json").stdout)
     assert [run_id[6:8] for run_id in found["deleted"]] == ["05", "04", "01"]
     assert [kept["why"].split(" is kept: ")[1][:12] for kept in found["kept"]] == ["the journal ", "book may or "]
     assert [Path(left["path"]).name for left in found["left"]] == ["replies", "catalogue", "audit.jsonl"]
@@ -194,10 +194,10 @@ def test_all_run_data_can_be_deleted(store: FileStore, tmp_path: Path, monkeypat
         return False
 
     monkeypatch.setattr("atc.calls.question.ask", no)
-    assert "1 deleted" in atc("runs", "--delete", "all", "--in-doubt").stdout
+    assert "1 deleted" in atc("runs", "delete", "all", "--in-doubt").stdout
     assert "20240102-000000-000002" in str(asked)
     assert days(store) == [2]
-    ran = atc("runs", "--delete", "all", "--in-doubt", "--yes", "--replies", "--lessons")
+    ran = atc("runs", "delete", "all", "--in-doubt", "--yes", "--replies", "--lessons")
     assert ran.exit_code == 0
     assert "1 deleted" in ran.stdout
     assert days(store) == []

@@ -24,7 +24,7 @@ ONE, TWO = "one", "two"
 
 
 class Served:
-    """``atc serve`` on loopback, with the limits of the attacks. :meth:`close` it."""
+    """``atc sandbox serve`` on loopback, with the limits of the attacks. :meth:`close` it."""
 
     def __init__(self, limits: Limits = LIMITS, *options: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="atc-served-")
@@ -37,7 +37,18 @@ class Served:
             "ATC_CPU_S": str(limits.cpu_s),
             "ATC_MEMORY_MB": str(limits.memory_bytes >> 20),
         }
-        command = [sys.executable, "-m", "atc", "serve", "--port", "0", "--tenants", str(folder / "tenants"), *options]
+        command = [
+            sys.executable,
+            "-m",
+            "atc",
+            "sandbox",
+            "serve",
+            "--port",
+            "0",
+            "--tenants",
+            str(folder / "tenants"),
+            *options,
+        ]
         with said.open("wb") as words:
             self.process = subprocess.Popen(command, stderr=words, stdout=words, env=environment)
         assert soon(lambda: said.read_text().endswith("\n"), 120), "the service did not start"

@@ -54,16 +54,16 @@ def test_a_run_with_a_kept_program_teaches_what_its_calls_teach() -> None:
 def test_a_cloned_folder_is_shown_before_it_counts(module: str, tmp_path: Path) -> None:
     repo = tmp_path / "repo"
     (path,) = put(repo, kept_file("is_warm", "answer = temperature(city) > 15  # ü\n", ["temperature"]))
-    ran = atc("tools", "list", module, str(repo))
+    ran = atc("tools", "list", "-t", module, "-t", str(repo))
     assert (ran.exit_code, "is not trusted" in ran.stderr, "`atc trust " in ran.stderr) == (2, True, True)
     no = atc("trust", str(repo), stdin="n\n")
     assert (no.exit_code, no.stdout) == (1, f"{path} is not trusted\n")
     assert "  | answer = temperature(city) > 15  # ü\n" in no.stderr
     assert "call your tools? It calls\n  | tools = ['temperature']" in no.stderr
     assert atc("trust", str(repo), stdin="y\n").stdout == f"{path} is trusted as it is now\n"
-    assert "is_warm" in atc("tools", "list", module, str(repo)).stdout
+    assert "is_warm" in atc("tools", "list", "-t", module, "-t", str(repo)).stdout
     path.write_text(path.read_text().replace("> 15", "> 16"))
-    assert "it has changed since you trusted it" in atc("tools", "list", module, str(repo)).stderr
+    assert "it has changed since you trusted it" in atc("tools", "list", "-t", module, "-t", str(repo)).stderr
     assert "It has changed since you trusted it." in atc("trust", str(path), stdin="n\n").stderr
     assert json.loads(atc("trust", str(path), "--yes", "--json").stdout) == {"path": str(path), "state": "trusted"}
     assert atc("trust", str(repo), "--remove").stdout == f"{path} is not trusted any more\n"

@@ -1,4 +1,4 @@
-"""``atc approvals``, ``atc runs approve``: what waits is listed, a yes needs a terminal, and a resume goes on."""
+"""``atc runs approvals``, ``atc runs approve``: what waits is listed, a yes needs a terminal, and a resume goes on."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_run_stops_at_a_write_and_goes_on_after_a_yes(
     assert ran.exit_code == 8, ran.output
     assert "waits for your yes" in ran.output
     assert "book(n=4)" in ran.output
-    (listed,) = json.loads(atc("approvals", "--json").stdout)
+    (listed,) = json.loads(atc("runs", "approvals", "--json").stdout)
     assert [call["arguments"] for call in listed["pending"]] == [{"n": 4}]
     assert "waits for you" in atc("runs").output
 
@@ -60,7 +60,7 @@ def test_a_run_stops_at_a_write_and_goes_on_after_a_yes(
     monkeypatch.setattr(question, "_line", line)
     approved = atc("runs", "approve", "last")
     assert (approved.exit_code, "1 approved, 0 denied" in approved.output) == (0, True)
-    assert json.loads(atc("approvals", "--json").stdout) == []
+    assert json.loads(atc("runs", "approvals", "--json").stdout) == []
     done = resume("--json")
     assert (done.exit_code, json.loads(done.stdout)["status"]) == (0, "answered")
 
@@ -131,13 +131,13 @@ def test_a_key_says_nothing_where_no_approver_is_named(endpoint: Callable[..., S
     assert atc("run", "book 4", "--tools", "tools.py", "--approve", "park").exit_code == 8
     refused = atc("runs", "approve", "last", "--call", "1", "--key-file", "mallory.key")
     assert (refused.exit_code, "no [approvers]" in refused.output) == (2, True)
-    assert len(json.loads(atc("approvals", "--json").stdout)[0]["pending"]) == 1
+    assert len(json.loads(atc("runs", "approvals", "--json").stdout)[0]["pending"]) == 1
 
 
 def test_a_task_stands_on_one_line_of_the_list(endpoint: Callable[..., Server]) -> None:
     endpoint(says(PROGRAM))
     atc("run", "book 4\n  9. book(n=5)\x1b[2J", "--tools", "tools.py", "--approve", "park")
-    listed = atc("approvals").output
+    listed = atc("runs", "approvals").output
     assert ("\n  9." in listed, "\x1b" in listed, "\n  1. book(n=4)" in listed) == (False, False, True)
 
 
@@ -148,7 +148,7 @@ def test_the_list_says_what_came_of_asking_at_the_approval_url(
     monkeypatch.setenv("ATC_APPROVAL_URL", "http://127.0.0.1:9/hook?secret=word")
     monkeypatch.setenv("ATC_APPROVAL_SECRET", "a-secret-of-the-tests")
     assert atc("run", "book 4", "--tools", "tools.py", "--approve", "park").exit_code == 8
-    listed = atc("approvals").output
+    listed = atc("runs", "approvals").output
     assert ("asked at http://127.0.0.1:9: it cannot be reached" in listed, "word" in listed) == (True, False)
 
 
@@ -159,9 +159,9 @@ def test_a_damaged_run_is_named_and_the_others_are_listed(endpoint: Callable[...
         sys.modules.pop("tools", None)
     with next((tmp_path / "runs").rglob("journal.jsonl")).open("a") as journal:
         journal.write('{"\x1b[2J": 1}\n')
-    listed = atc("approvals")
+    listed = atc("runs", "approvals")
     assert (listed.exit_code, "cannot be read: " in listed.output, "1. book(n=4)" in listed.output) == (0, True, True)
     assert "\x1b" not in listed.output
-    found = json.loads(atc("approvals", "--json").stdout)
+    found = json.loads(atc("runs", "approvals", "--json").stdout)
     assert sorted(len(run["pending"]) for run in found) == [0, 1]
     assert sum("damage" in run for run in found) == 1

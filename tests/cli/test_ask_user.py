@@ -57,7 +57,7 @@ def test_a_question_is_answered_at_the_terminal_and_an_interrupt_ends_it(endpoin
         terminal.wait_for("cannot say]: ")
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.ended() == 130
-    assert atc("show", "last").exit_code == 0
+    assert atc("runs", "show", "last").exit_code == 0
 
 
 def test_a_script_goes_on_after_a_question(endpoint: Any) -> None:

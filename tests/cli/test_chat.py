@@ -47,7 +47,7 @@ def test_a_script_is_shown_in_plain_lines_and_the_whole_conversation_by_show(end
     assert ran.exit_code == 0
     for line in ("value: 42", "── the next task ──", "value: 44", "2. and two more", "/new"):
         assert line in ran.stdout
-    shown = atc("show", "last").stdout
+    shown = atc("runs", "show", "last").stdout
     assert "task: double 21" in shown
     assert "task: and two more" in shown
     assert [row["task"] for row in json.loads(atc("runs", "--json").stdout)] == ["and two more"]

@@ -118,7 +118,7 @@ def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["run", "x"], 2, "Missing option '--tools'"),
+        (["run", "x"], 2, "no tools are named: name them with --tools SOURCE, or in ATC_TOOLS"),
         (["run", "  ", "-t", "tools.py"], 2, "the task is empty"),
         (["run", "x", "-t", "nothing.py"], 2, "there is no file nothing.py"),
         (["run", "x", "-t", "nothing.json"], 2, "there is no file nothing.json"),
@@ -139,12 +139,12 @@ def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
             *(["run", "x", "-t", "tools.py", "--set", "base_url=http://127.0.0.1:9/v1"], 3, "127.0.0.1:9"),
             marks=pytest.mark.slow,  # it is tried several times
         ),
-        (["tools", "list", "nothing"], 2, "names no tools"),
-        (["tools", "show", "tools.py", "nothing"], 2, "there is no tool 'nothing'; the tools are double, book"),
-        (["tools", "show", "tools.py", "bok"], 2, "there is no tool 'bok': did you mean book?"),
+        (["tools", "list", "-t", "nothing"], 2, "names no tools"),
+        (["tools", "show", "nothing", "-t", "tools.py"], 2, "there is no tool 'nothing'; the tools are double, book"),
+        (["tools", "show", "bok", "-t", "tools.py"], 2, "there is no tool 'bok': did you mean book?"),
         (["tools", "search", "books"], 2, "say what is searched: tools, such as --tools atlas, or an index"),
-        (["tools", "stub", "tools.py", "nothing"], 2, "there is no tool 'nothing'"),
-        (["show", "nothing"], 2, "no run is named 'nothing'"),
+        (["tools", "stub", "-t", "tools.py", "nothing"], 2, "there is no tool 'nothing'"),
+        (["runs", "show", "nothing"], 2, "no run is named 'nothing'"),
         (["resume", "last"], 2, "no run is named 'last'"),
         (["nonsense"], 2, "No such command"),
     ],
@@ -167,7 +167,7 @@ def test_what_is_wrong_is_one_line_on_the_error_stream(arguments: list[str], cod
         (["nonsense", "--json"], 2, "UsageError"),
         (["runs", "--limit", "none", "--json"], 2, "UsageError"),
         (["run", "x", "-t", "nothing.py", "--json"], 2, "ToolImportError"),
-        (["tools", "list", "nothing", "--json"], 2, "ToolImportError"),
+        (["tools", "list", "-t", "nothing", "--json"], 2, "ToolImportError"),
         (["run", "x", "-t", "tools.py", "--set", "budget_s=-1", "--json"], 2, "SettingsError"),
         (["run", "x", "-t", "tools.py", "--sandbox", "http://127.0.0.1:9", "--json"], 3, "SandboxUnavailable"),
         (["tools", "search", "x", "--index", "nothing", "--json"], 3, "ToolIndexError"),
@@ -188,7 +188,11 @@ def test_with_json_an_error_is_a_document_on_stdout_too(
 
 
 def test_without_json_an_error_leaves_stdout_alone() -> None:
-    for arguments in (["run", "x"], ["run", "--json-is-my-task", "-t", "nothing.py"], ["tools", "list", "nothing"]):
+    for arguments in (
+        ["run", "x"],
+        ["run", "--json-is-my-task", "-t", "nothing.py"],
+        ["tools", "list", "-t", "nothing"],
+    ):
         assert atc(*arguments).stdout == ""
 
 
@@ -196,7 +200,7 @@ def test_an_error_is_said_where_it_happens_and_at_the_end(endpoint: Any) -> None
     reason = "the reply holds no program"
     endpoint(says("I have no idea."))
     ran = atc("run", "double 21", "-t", "tools.py", "--set", "max_revisions=0")
-    for output in (ran.output, atc("show", ran.stdout.split()[1]).output):
+    for output in (ran.output, atc("runs", "show", ran.stdout.split()[1]).output):
         assert output.count(reason) == 2
         assert f"── unsolved ──\n{reason}\n" in output
     endpoint(says("```python\nanswer = [1][double(n=21)]\n```"))
@@ -207,7 +211,7 @@ def test_an_error_is_said_where_it_happens_and_at_the_end(endpoint: Any) -> None
     assert ran.output.count("OPENAI_API_KEY") == ran.stderr.count("OPENAI_API_KEY") == 1
     assert "── failed ──" in ran.stdout
     run_id = ran.stdout.split()[1]
-    assert "OPENAI_API_KEY" in atc("show", run_id).stdout  # nobody catches an exception there
+    assert "OPENAI_API_KEY" in atc("runs", "show", run_id).stdout  # nobody catches an exception there
 
 
 def test_wrong_settings_are_wrong_use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,14 +235,14 @@ def test_what_tools_say_cannot_steer_the_terminal(endpoint: Any) -> None:
     endpoint(says("```python\n# \x1b[31m[bold]\x07\nprint('\\x1b[2J')\nanswer = evil(n=1)\n```"))
     for arguments in (
         ["run", "x", "-t", "tools.py"],
-        ["show", "last"],
-        ["tools", "list", "tools.py"],
-        ["tools", "stub", "tools.py"],
+        ["runs", "show", "last"],
+        ["tools", "list", "-t", "tools.py"],
+        ["tools", "stub", "-t", "tools.py"],
     ):
         ran = atc(*arguments)
         assert ran.exit_code == 0, ran.output
         assert not ESCAPES.search(ran.output), arguments
-    assert "[red]x[/red]" in atc("show", "last").stdout
+    assert "[red]x[/red]" in atc("runs", "show", "last").stdout
 
 
 def test_clean_keeps_text_and_drops_what_steers() -> None:
@@ -298,11 +302,11 @@ def test_a_run_that_did_half_says_what_is_done_and_what_is_not(endpoint: Any) ->
     endpoint(says(HALF), says(HALF))
     ran = atc("run", "book twice", "-t", "tools.py", "--approve", "ask", stdin="y\nn\n")
     assert ran.exit_code == 4
-    for output in (ran.stdout, atc("show", "last").stdout):
+    for output in (ran.stdout, atc("runs", "show", "last").stdout):
         end = output.partition("── not approved ──")[2]
         assert "did not approve this call\n" in end
         assert "\ndone: book(n=1)\nnot done: book(n=2)\n" in end
-    assert "  asked: book(n=2)\n      n ← the program alone\n" in atc("show", "last").stdout
+    assert "  asked: book(n=2)\n      n ← the program alone\n" in atc("runs", "show", "last").stdout
     assert "--approve" not in ran.output  # what was just denied is not said to be approved
     ran = atc("run", "book twice", "-t", "tools.py", "--approve", "ask", "--json", stdin="y\nn\n")
     result = json.loads(ran.stdout)
@@ -318,7 +322,7 @@ def test_an_unsolved_run_ends_with_why(endpoint: Any) -> None:
     ran = atc("run", "double 1", "-t", "tools.py")
     assert ran.exit_code == 1
     why = "line 1: 'dubble' is not defined; did you mean the tool double?"
-    for output in (ran.stdout, atc("show", "last").stdout):
+    for output in (ran.stdout, atc("runs", "show", "last").stdout):
         assert f"── unsolved ──\n{why}\n" in output
     ran = atc("run", "double 1", "-t", "tools.py", "--json")
     assert json.loads(ran.stdout)["fault"]["message"] == why
@@ -330,7 +334,7 @@ def test_an_answer_with_an_unresolved_warning_says_so(endpoint: Any) -> None:
     warning = "unresolved warning: an e-mail address in the program stands in neither the task nor a response"
     ran = atc("run", "how long is it, twice?", "-t", "tools.py")
     assert ran.exit_code == 0
-    for output in (ran.stdout, atc("show", "last").stdout):
+    for output in (ran.stdout, atc("runs", "show", "last").stdout):
         assert "── answer, with an unresolved warning ──\n30\n" in output
         assert output.splitlines()[-1].endswith(warning)
     assert "  answered, unresolved warning  " in atc("runs").stdout
@@ -376,7 +380,7 @@ def test_where_nobody_can_be_asked_a_warned_program_makes_no_write(endpoint: Any
     run = ("run", "book it for Ann", "-t", "tools.py", "--approve", "always", "--set", "max_revisions=0")
     ran = atc(*run)
     assert ran.exit_code == 1
-    for output in (ran.stdout, atc("show", "last").stdout):
+    for output in (ran.stdout, atc("runs", "show", "last").stdout):
         assert "  run although: an e-mail address in the program stands in neither the task nor a response\n" in output
         assert "      → not made unasked: it depends on what the check warned about: an e-mail address" in output
         assert 'approve it at a terminal or by a function, or set warnings="allow" (--set warnings=allow)\n' in output
@@ -391,7 +395,7 @@ def test_an_argument_name_cannot_begin_a_line_of_its_own(endpoint: Any) -> None:
     atc("run", "double 1", "-t", "tools.py")
     (trace,) = Path("runs").glob("*/trace.jsonl")
     trace.write_text(trace.read_text().replace('{"n": 1}', '{"n\\n  \u2713 2. book": 1}'))
-    assert "double('n\\n  \u2713 2. book'=1)" in atc("show", "last").stdout
+    assert "double('n\\n  \u2713 2. book'=1)" in atc("runs", "show", "last").stdout
 
 
 def test_an_interrupt_at_the_question_ends_the_run_at_once(endpoint: Any) -> None:

@@ -42,9 +42,9 @@ def test_wrong_lines_are_all_told_and_nothing_runs(endpoint: Any) -> None:
         (["tasks.jsonl", "--approve", "ask"], "nobody is asked"),
         (["tasks.jsonl", "--on", "mars"], "ray:ADDRESS"),
         (["tasks.jsonl", "--on", "ray:ray://host:1"], "ray://… is not supported"),
-        (["tasks.jsonl", "--budget", "seconds=0"], "budget of seconds"),
-        (["tasks.jsonl", "--budget-s", "0"], "--budget-s is `--budget seconds=NUMBER` now"),
-        (["tasks.jsonl", "--budget", "tokens=many"], "--budget takes money=NUMBER, tokens=NUMBER"),
+        (["tasks.jsonl", "--total-s", "0"], "budget of seconds"),
+        (["tasks.jsonl", "--budget-s", "0"], "`--budget-s` is now `--total-s`"),
+        (["tasks.jsonl", "--budget", "tokens=many"], "--budget is now `--total-money N, --total-tokens N"),
     ],
 )
 def test_wrong_use_is_refused(arguments: list[str], message: str) -> None:
@@ -153,7 +153,7 @@ def test_a_task_that_waits_for_a_yes_has_a_row_and_goes_on_when_it_is_decided(en
     Path("tasks.jsonl").write_text('"Book 1"\n')
     ran = atc("batch", "tasks.jsonl", *TOOLS, "--approve", "park")
     assert ran.exit_code == 8, ran.output
-    assert "waiting for a yes: 1 tasks; `atc approvals`" in ran.stderr
+    assert "waiting for a yes: 1 tasks; `atc runs approvals`" in ran.stderr
     (row,) = [json.loads(line) for line in Path("tasks.results.jsonl").read_text().splitlines()]
     assert (row["status"], [call["arguments"] for call in row["pending"]]) == ("waiting", [{"n": 1}])
     again = atc("batch", "tasks.jsonl", *TOOLS, "--approve", "park", "--json")

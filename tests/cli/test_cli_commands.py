@@ -30,25 +30,25 @@ pytestmark = pytest.mark.usefixtures("settled")
 
 
 def test_tools_are_listed_shown_and_rendered() -> None:
-    listed = atc("tools", "list", "tools.py")
+    listed = atc("tools", "list", "-t", "tools.py")
     assert listed.exit_code == 0
     assert re.search(r"double +read +n +Twice a number", listed.stdout)
-    protocols = json.loads(atc("tools", "list", "tools.py", "--json").stdout)
+    protocols = json.loads(atc("tools", "list", "-t", "tools.py", "--json").stdout)
     assert [protocol["name"] for protocol in protocols] == ["double", "book", "evil", "slow"]
-    assert json.loads(atc("tools", "show", "tools.py", "double").stdout) == protocols[0]
-    stub = atc("tools", "stub", "tools.py", "double")
+    assert json.loads(atc("tools", "show", "double", "-t", "tools.py").stdout) == protocols[0]
+    stub = atc("tools", "stub", "-t", "tools.py", "double")
     assert 'def double(n: int) -> int:\n    """Twice a number."""' in stub.stdout
-    assert atc("tools", "stub", "tools.py").stdout.count("def ") == 4
+    assert atc("tools", "stub", "-t", "tools.py").stdout.count("def ") == 4
 
 
 def test_in_a_pipe_a_row_is_a_line_and_nothing_is_cut() -> None:
     sentence = "What it does is told at length, " * 40
     more = f'@tool(effect=\'read\')\ndef wordy(n: int) -> int:\n    """{sentence}\n\n    And on."""\n    return n\n'
     Path("tools.py").write_text(TOOLS + more)
-    for arguments in (["tools", "list", "tools.py"], ["tools", "search", "wordy", "-t", "tools.py"]):
+    for arguments in (["tools", "list", "-t", "tools.py"], ["tools", "search", "wordy", "-t", "tools.py"]):
         (row,) = [line for line in atc(*arguments).stdout.splitlines() if "wordy" in line]
         assert f"{sentence.strip()} And on." in row
-    assert not any(line.endswith(" ") for line in atc("tools", "list", "tools.py").stdout.splitlines())
+    assert not any(line.endswith(" ") for line in atc("tools", "list", "-t", "tools.py").stdout.splitlines())
 
 
 def test_one_long_cell_does_not_make_every_row_long(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,10 +74,10 @@ def test_runs_are_listed_and_read_back(endpoint: Any) -> None:
     (row,) = json.loads(atc("runs", "--json").stdout)
     assert (row["status"], row["calls"], row["task"], row["revisions"]) == ("answered", 1, "double 21", 0)
     assert row["run_id"] in atc("runs").stdout
-    shown = atc("show", row["run_id"][-6:])
+    shown = atc("runs", "show", row["run_id"][-6:])
     assert "task: double 21" in shown.stdout
     assert "── answer ──\n42\n" in shown.stdout
-    assert [event["kind"] for event in json.loads(atc("show", "last", "--json").stdout)][-1] == "run_ended"
+    assert [event["kind"] for event in json.loads(atc("runs", "show", "last", "--json").stdout)][-1] == "run_ended"
     ran = atc("resume", "last")
     assert (ran.exit_code, "ended with an answer" in ran.stderr) == (2, True)
 
@@ -89,10 +89,10 @@ def test_a_torn_trace_is_listed_as_cut_off(endpoint: Any, tmp_path: Path) -> Non
     content = trace.read_bytes()
     trace.write_bytes(content[: content.index(b'"kind": "answered"') + 10])
     assert json.loads(atc("runs", "--json").stdout)[0]["status"] == "cut off"
-    assert atc("show", "last").exit_code == 0
+    assert atc("runs", "show", "last").exit_code == 0
     trace.write_bytes(content[:20])
     assert json.loads(atc("runs", "--json").stdout)[0]["status"] == "cut off"
-    assert atc("show", "last").exit_code == 0
+    assert atc("runs", "show", "last").exit_code == 0
 
 
 def test_a_run_that_was_cut_off_is_resumed_with_its_tools(endpoint: Any) -> None:
@@ -177,7 +177,7 @@ def test_a_missing_credential_is_named_before_a_run(endpoint: Any, monkeypatch: 
     Path("shop.json").write_text(json.dumps(KEYED))
     way = "pass auth={'shop_key': …} to the import (`atc run --openapi auth.shop_key=…`), or set ATC_AUTH_SHOP_KEY"
     told = f"no credential is set for 'shop_key', which pens, inks need: {way}"
-    for arguments in (["tools", "list", "shop.json"], ["tools", "list", "shop.json", "--json"]):
+    for arguments in (["tools", "list", "-t", "shop.json"], ["tools", "list", "-t", "shop.json", "--json"]):
         ran = atc(*arguments)
         assert (ran.exit_code, ran.stderr) == (0, f"note: {told}\n")
     ran = atc("doctor", "--tools", "shop.json", "--json")
@@ -187,7 +187,7 @@ def test_a_missing_credential_is_named_before_a_run(endpoint: Any, monkeypatch: 
     assert "no credential for 'shop_key', which 2 need" in atc("doctor", "-t", "shop.json").stdout
     assert json.loads(atc("doctor", "-t", "nothing.json", "--json").stdout)[-1]["found"] == "cannot be opened"
     monkeypatch.setenv("ATC_AUTH_SHOP_KEY", "s3cret-shop")
-    assert atc("tools", "list", "shop.json").stderr == ""
+    assert atc("tools", "list", "-t", "shop.json").stderr == ""
     assert json.loads(atc("doctor", "-t", "shop.json", "--json").stdout)[-1]["found"] == "2 tools"
 
 
@@ -280,11 +280,11 @@ def test_the_lines_in_a_list_are_the_commands_own(group: str) -> None:
         if name in listing.table:
             line = listing.table[name][1]
             assert " ".join(command.help.split()).startswith(line.removesuffix("."))
-            assert line[:30] in shown
+            assert line[:30] in shown or name == "help"
 
 
 def test_the_shell_completes_commands_and_options() -> None:
-    for words, complete in (("atc ru", {"run", "runs"}), ("atc tools s", {"search", "show", "stub"})):
+    for words, complete in (("atc ru", {"run", "runs"}), ("atc tools s", {"search", "serve-demo", "show", "stub"})):
         assert set(_completed(words)) == complete
     assert "--tools" in _completed("atc run --to")
 
@@ -302,7 +302,7 @@ def test_the_version_is_told() -> None:
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    command = f"{sys.executable} -m atc tools list atlas --json | head -c 10"
+    command = f"{sys.executable} -m atc tools list -t atlas --json | head -c 10"
     ran = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120, check=False)
     assert (ran.stdout, ran.stderr) == ("[\n  {\n    ", "")
 
@@ -312,9 +312,9 @@ def test_a_terminal_without_unicode_gets_something_it_can_show() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     Path("tools.py").write_text(TOOLS.replace("Twice", "Zweifach \u00fc"))
     for arguments in (
-        ["tools", "list", "tools.py"],
-        ["tools", "list", "tools.py", "--json"],
-        ["tools", "list", "nichts-\u00fc"],
+        ["tools", "list", "-t", "tools.py"],
+        ["tools", "list", "-t", "tools.py", "--json"],
+        ["tools", "list", "-t", "nichts-\u00fc"],
     ):
         ran = subprocess.run(
             [sys.executable, "-m", "atc", *arguments],
@@ -329,12 +329,14 @@ def test_a_terminal_without_unicode_gets_something_it_can_show() -> None:
 
 
 def test_a_stub_within_a_budget_is_what_a_prompt_would_show() -> None:
-    whole = atc("tools", "stub", "atlas", "sun_times", "get_city")
+    whole = atc("tools", "stub", "-t", "atlas", "sun_times", "get_city")
     assert whole.stdout.count("def ") == 2
-    cut = atc("tools", "stub", "atlas", "sun_times", "get_city", "--budget", "120", "--task", "When does the sun set?")
+    cut = atc(
+        "tools", "stub", "-t", "atlas", "sun_times", "get_city", "--budget", "120", "--task", "When does the sun set?"
+    )
     assert len(cut.stdout) < 0.3 * len(whole.stdout)
     assert "sunset" in cut.stdout
     assert "sun_times: line\nget_city: line\n" in cut.stderr
-    shown = json.loads(atc("tools", "stub", "atlas", "sun_times", "get_city", "--budget", "20", "--json").stdout)
+    shown = json.loads(atc("tools", "stub", "-t", "atlas", "sun_times", "get_city", "--budget", "20", "--json").stdout)
     assert shown["tokens"] <= 20
     assert [*shown["grades"], *shown["left_out"]] == ["sun_times", "get_city"]

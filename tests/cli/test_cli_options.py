@@ -62,9 +62,9 @@ def test_only_reaches_the_document_and_may_fit_in_one_source_alone(shop: str, tm
 
 
 def test_the_commands_take_them(shop: str) -> None:
-    assert "larger than 1,000,000 bytes" in atc("tools", "list", shop, "--openapi", "max_mb=1").stderr
+    assert "larger than 1,000,000 bytes" in atc("tools", "list", "-t", shop, "--openapi", "max_mb=1").stderr
     listed = json.loads(
-        atc("tools", "list", shop, "--only", "carts*", "--openapi", "effect=carts:write", "--json").stdout
+        atc("tools", "list", "-t", shop, "--only", "carts*", "--openapi", "effect=carts:write", "--json").stdout
     )
     assert [(tool["name"], tool["effect"]) for tool in listed] == [
         ("carts", Effect.WRITE.value),
@@ -109,7 +109,7 @@ def test_any_setting_is_taken_as_the_environment_gives_it(monkeypatch: pytest.Mo
     ("pair", "words"),
     [
         ("max_revision=3", "there is no setting 'max_revision': did you mean max_revisions"),
-        ("repairs=0", "there is no setting 'repairs' any more (docs/upgrading.md"),
+        ("repairs=0", "there is no setting 'repairs' any more: `atc doctor --settings`"),
         ("zzz=3", "`atc doctor --settings` lists all"),
         ("max_revisions", "--set takes NAME=VALUE"),
         ("max_revisions=many", "max_revisions: Input should be a valid integer"),
@@ -146,7 +146,7 @@ def test_an_option_of_the_version_before_is_taken_with_a_line_that_says_what_it_
     assert ran.exit_code == 0, ran.output
     assert command.given == {setting: value}
     assert ran.stderr.count("\n") == 1
-    assert re.match(rf"atc: .*{option} is `--set {setting}=", ran.stderr)
+    assert re.match(rf"atc: .*{option} is now `--set {setting}=", ran.stderr)
     assert option not in command("--help").output
 
 
@@ -215,7 +215,7 @@ def test_an_own_option_that_ends_is_taken_with_a_line_that_says_what_it_is_now(
     ran = command(*words)
     assert ran.exit_code == 0, ran.output
     assert command.kept[name] == value
-    assert ran.stderr == f"atc: {words[0]} is `{instead}` now; the next version knows {words[0]} no more\n"
+    assert ran.stderr == f"atc: {words[0]} is now `{instead}`; the next version does not take {words[0]}\n"
 
 
 def test_a_command_keeps_its_own_option_where_an_old_one_has_its_name() -> None:

@@ -1,4 +1,4 @@
-"""`atc permissions`, `atc audit`, and the options of the commands that run tasks."""
+"""`atc permissions`, `atc permissions audit`, and the options of the commands that run tasks."""
 
 from __future__ import annotations
 
@@ -244,18 +244,18 @@ def test_explain_proposes_what_is_known_and_says_what_is_not(tmp_path: Path) -> 
 
 
 def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    without = atc("audit").stdout
+    without = atc("permissions", "audit").stdout
     for way in (
         "nothing is written in",
         str(tmp_path / "audit.jsonl"),
         "the setting `permissions`",
         "permissions.toml",
-        "atc show",
+        "atc runs show",
     ):
         assert way in without
     with monkeypatch.context() as patched:
         patched.setenv("ATC_PERMISSIONS", "permissions.toml")
-        assert "you have none" not in atc("audit").stdout
+        assert "you have none" not in atc("permissions", "audit").stdout
     log = AuditLog(tmp_path / "audit.jsonl")
     for number, (principal, name) in enumerate((("ann", "\x1b[2Jeditor"), ("bob", "shell"), ("ann", "editor"))):
         for tool in ("book", "drop\u202e"):
@@ -271,14 +271,16 @@ def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path, monkeypatch
             asyncio.run(noting)
     with log.path.open("a") as file:
         file.write("no json\n")
-    ran = atc("audit")
+    ran = atc("permissions", "audit")
     assert ran.exit_code == 0
     assert len(ran.stdout.splitlines()) == 7
     assert not {"\x1b", "\x07", "\u202e"} & set(ran.stdout)
     assert "1 lines of" in ran.stderr
 
     def shown(*options: str) -> list[tuple[str, str]]:
-        return [(each["run"], each["tool"]) for each in json.loads(atc("audit", "--json", *options).stdout)]
+        return [
+            (each["run"], each["tool"]) for each in json.loads(atc("permissions", "audit", "--json", *options).stdout)
+        ]
 
     assert len(shown()) == 6
     assert shown("--last", "1") == [("run2", "drop\u202e")]
@@ -286,7 +288,7 @@ def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path, monkeypatch
     assert shown("--client", "sh*", "--verdict", "refused") == [("run1", "drop\u202e")]
     assert shown("--run", "run1", "--verdict", "allowed") == [("run1", "book")]
     log.path.write_text("")
-    assert "fits. `atc run`" in atc("audit", "--tool", "none").stdout
+    assert "fits. `atc run`" in atc("permissions", "audit", "--tool", "none").stdout
 
 
 def test_a_run_takes_a_permissions_file_and_read_only_mode(tmp_path: Path) -> None:

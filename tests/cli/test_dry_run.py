@@ -79,7 +79,7 @@ def test_the_plan_is_printed_and_is_a_success(endpoint: Any, approve: str) -> No
     assert '○ 2. cancel(order="o17")\n      → planned, not made' in ran.stdout
     assert '○ 3. mail(to="ann@example.org", about=…)' in ran.stdout
     assert "\x1b" not in ran.stdout
-    assert WANTED in atc("show", "last").stdout
+    assert WANTED in atc("runs", "show", "last").stdout
     assert json.loads(atc("runs", "--json").stdout)[0]["status"] == "planned"
 
 

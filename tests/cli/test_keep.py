@@ -1,4 +1,4 @@
-"""``atc runs keep`` and ``atc call``: a run becomes a tool, and is called from a terminal without a model."""
+"""``atc runs keep`` and ``atc tools call``: a run becomes a tool, and is called from a terminal without a model."""
 
 from __future__ import annotations
 
@@ -55,28 +55,30 @@ def test_a_run_is_kept_and_called(endpoint: Callable[..., Server]) -> None:
         "reads; calls double",
         "parameter ns, in the run [4, 5]: it stands in the task; goes into double(n=…)",
         "answer = [double(n=n) for n in ns]",
-        "call it: atc call doubles ns=…",
+        "call it: atc tools call doubles ns=…",
     ):
         assert line in kept.output
-    called = atc("call", "doubles", "ns=7", "ns=8", "--json")
+    called = atc("tools", "call", "doubles", "ns=7", "ns=8", "--json")
     assert called.exit_code == 0, called.output
     result = json.loads(called.stdout)
     assert (result["value"], result["usage"]["model_calls"]) == ([14, 16], 0)
     assert [call["within"] for call in result["calls"]] == ["doubles", "doubles"]
-    assert "value: [2]" in atc("call", "doubles", "ns=[1]").output
-    assert json.loads(atc("call", "doubles", "-", "--json", stdin='{"ns": [3]}').stdout)["value"] == [6]
-    assert json.loads(atc("call", "doubles", "--json-arguments", '{"ns": [3]}', "--json").stdout)["value"] == [6]
+    assert "value: [2]" in atc("tools", "call", "doubles", "ns=[1]").output
+    assert json.loads(atc("tools", "call", "doubles", "-", "--json", stdin='{"ns": [3]}').stdout)["value"] == [6]
+    assert json.loads(atc("tools", "call", "doubles", "--json-arguments", '{"ns": [3]}', "--json").stdout)["value"] == [
+        6
+    ]
 
 
 def test_a_tool_that_is_no_kept_program_is_called_too(endpoint: Callable[..., Server]) -> None:
-    called = atc("call", "double", "n=4", "--tools", "tools.py", "--json")
+    called = atc("tools", "call", "double", "n=4", "--tools", "tools.py", "--json")
     assert called.exit_code == 0, called.output
     assert json.loads(called.stdout)["value"] == 8
-    unasked = atc("call", "book", "n=4", "--tools", "tools.py", "--approve", "never")
+    unasked = atc("tools", "call", "book", "n=4", "--tools", "tools.py", "--approve", "never")
     assert unasked.exit_code == 4
-    planned = atc("call", "book", "n=4", "--tools", "tools.py", "--dry-run", "--json")
+    planned = atc("tools", "call", "book", "n=4", "--tools", "tools.py", "--dry-run", "--json")
     assert (planned.exit_code, json.loads(planned.stdout)["status"]) == (0, "planned")
-    booked = atc("call", "book", "n=4", "--tools", "tools.py", "--approve", "always", "--json")
+    booked = atc("tools", "call", "book", "n=4", "--tools", "tools.py", "--approve", "always", "--json")
     assert json.loads(booked.stdout)["value"].startswith("booked")
 
 
@@ -92,7 +94,7 @@ def test_options_change_what_is_kept(endpoint: Callable[..., Server]) -> None:
     assert record["parameters"] == []
     assert [each["value"] for each in record["constants"]] == [[4, 5]]
     assert Path(record["file"]) == Settings.load().kept_dir / "doubles.atc"
-    assert json.loads(atc("call", "doubles", "--json").stdout)["value"] == [8, 10]
+    assert json.loads(atc("tools", "call", "doubles", "--json").stdout)["value"] == [8, 10]
 
 
 def test_words_that_may_fix_what_is_a_parameter_now_are_told_of(endpoint: Callable[..., Server]) -> None:
@@ -161,11 +163,11 @@ def test_what_cannot_be_kept_does_not_look_like_a_tool(endpoint: Callable[..., S
 def test_a_kept_program_whose_run_is_gone_asks_for_its_tools(endpoint: Callable[..., Server]) -> None:
     ran(endpoint, "double 4 and 5", DOUBLED)
     atc("runs", "keep", "last", "--as", "doubles", "--yes")
-    assert atc("runs", "--delete", "all").exit_code == 0
-    asked = atc("call", "doubles", "ns=1")
+    assert atc("runs", "delete", "all").exit_code == 0
+    asked = atc("tools", "call", "doubles", "ns=1")
     assert (asked.exit_code, "--tools" in asked.output) == (2, True)
     sys.modules.pop("tools", None)
-    called = atc("call", "doubles", "ns=1", "--tools", "tools.py", "--json")
+    called = atc("tools", "call", "doubles", "ns=1", "--tools", "tools.py", "--json")
     assert json.loads(called.stdout)["value"] == [2]
 
 
@@ -177,11 +179,11 @@ def test_a_kept_file_that_is_named_alone_finds_its_tools_where_its_run_had_them(
     assert "then offer it: --tools tools.py --tools lib/doubles.atc" in " ".join(kept.output.split())
     assert atc("trust", "lib", "--yes").exit_code == 0
     for place in ("lib/doubles.atc", "lib"):
-        called = atc("call", "doubles", "ns=7", "--tools", place, "--json")
+        called = atc("tools", "call", "doubles", "ns=7", "--tools", place, "--json")
         assert called.exit_code == 0, called.output
         assert json.loads(called.stdout)["value"] == [14]
-    assert atc("runs", "--delete", "all").exit_code == 0
-    asked = atc("call", "doubles", "ns=7", "--tools", "lib")
+    assert atc("runs", "delete", "all").exit_code == 0
+    asked = atc("tools", "call", "doubles", "ns=7", "--tools", "lib")
     assert (asked.exit_code, "say where they are: --tools tools.py" in " ".join(asked.output.split())) == (2, True), (
         asked.output
     )
@@ -202,27 +204,27 @@ def test_where_tools_of_python_are_is_said_and_nothing_of_other_kept_programs(
         model = FakeModel([code(f"answer = {function.__name__}(city='Lyon')")])
         with Agent([function], model=model, approve="always", sentence=False) as agent:
             agent.keep(agent.run("people of Lyon").run_id, name)
-    asked = atc("call", "one", "city=Oslo")
+    asked = atc("tools", "call", "one", "city=Oslo")
     assert (asked.exit_code, "say where they are: --tools pop.py" in " ".join(asked.output.split())) == (2, True)
-    called = atc("call", "one", "city=Oslo", "--tools", "pop.py", "--approve", "always")
+    called = atc("tools", "call", "one", "city=Oslo", "--tools", "pop.py", "--approve", "always")
     assert (called.exit_code, "other" in called.output) == (0, False), called.output
-    missed = atc("call", "other", "city=Oslo", "--tools", "pop.py")
+    missed = atc("tools", "call", "other", "city=Oslo", "--tools", "pop.py")
     assert (missed.exit_code, "that defines local" in " ".join(missed.output.split())) == (2, True)
 
 
 def test_the_effect_of_a_kept_program_is_not_known_without_its_tools(endpoint: Callable[..., Server]) -> None:
     ran(endpoint, "double 4 and 5", DOUBLED)
     atc("runs", "keep", "last", "--as", "doubles", "--yes")
-    alone = atc("tools", "list", "kept").output
+    alone = atc("tools", "list", "-t", "kept").output
     assert ("needs its tools" in alone, "say where they are: --tools tools.py" in " ".join(alone.split())) == (
         True,
         True,
     )
-    beside = atc("tools", "list", "kept", "--tools", "tools.py").output
+    beside = atc("tools", "list", "-t", "kept", "--tools", "tools.py").output
     assert ("read (kept)" in beside, "needs its tools" in beside) == (True, False), beside
-    stub = atc("tools", "stub", "kept", "doubles")
+    stub = atc("tools", "stub", "-t", "kept", "doubles")
     assert ("May have an effect" in stub.output, "not known without the tools" in stub.output) == (False, True)
-    stub = atc("tools", "stub", "kept", "doubles", "--tools", "tools.py")
+    stub = atc("tools", "stub", "-t", "kept", "doubles", "--tools", "tools.py")
     assert (stub.exit_code, "effect" in stub.output) == (0, False), stub.output
 
 
@@ -233,14 +235,14 @@ def test_where_others_could_write_the_tools_are_named_by_the_user(
     atc("runs", "keep", "last", "--as", "doubles", "--yes")
     (trace,) = tmp_path.glob("runs/*/trace.jsonl")
     trace.chmod(0o666)
-    refused = atc("call", "doubles", "ns=1")
+    refused = atc("tools", "call", "doubles", "ns=1")
     assert (refused.exit_code, "are not loaded" in refused.output, "--tools" in refused.output) == (2, True, True)
     again = atc("runs", "keep", "last", "--as", "other", "--yes")
     assert (again.exit_code, "are not loaded" in again.output) == (2, True)
     shown = atc("runs", "keep", "last", "--as", "other", "--yes", "--tools", "tools.py")
     assert (shown.exit_code, "only after a yes that shows it" in shown.output) == (2, True)
     sys.modules.pop("tools", None)
-    called = atc("call", "doubles", "ns=1", "--tools", "tools.py", "--json")
+    called = atc("tools", "call", "doubles", "ns=1", "--tools", "tools.py", "--json")
     assert json.loads(called.stdout)["value"] == [2]
 
 
@@ -250,7 +252,7 @@ def test_what_others_could_have_written_is_not_read(endpoint: Callable[..., Serv
     (path,) = tmp_path.rglob("doubles.atc")
     path.write_text("no header")
     path.chmod(0o666)
-    refused = atc("call", "doubles", "ns=1")
+    refused = atc("tools", "call", "doubles", "ns=1")
     assert (refused.exit_code, "is not trusted" in refused.output) == (2, True), refused.output
 
 
@@ -269,7 +271,7 @@ def test_what_others_could_have_written_is_not_read(endpoint: Callable[..., Serv
     ],
 )
 def test_a_wrong_call_says_what_to_write(endpoint: Callable[..., Server], arguments: list[str], message: str) -> None:
-    wrong = atc("call", *arguments)
+    wrong = atc("tools", "call", *arguments)
     assert (wrong.exit_code, message in wrong.output) == (2, True), wrong.output
 
 
@@ -337,7 +339,7 @@ def test_a_call_of_a_kept_program_that_was_denied_goes_on_as_it_says(
 ) -> None:
     ran_booked(endpoint)
     narrowed = ("--tools", "tools.py", "--only", "book") if only else ()
-    denied = atc("call", "booking", "n=5", "--approve", "never", "--json", *narrowed)
+    denied = atc("tools", "call", "booking", "n=5", "--approve", "never", "--json", *narrowed)
     assert denied.exit_code == 4, denied.output
     done = atc("resume", json.loads(denied.stdout)["run_id"], "--approve", "always", "--json", *where)
     assert (done.exit_code, json.loads(done.stdout)["status"]) == (0, "answered"), done.output
@@ -349,7 +351,7 @@ def test_a_dry_run_of_a_kept_program_is_applied(
     endpoint: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, where: tuple[str, ...]
 ) -> None:
     ran_booked(endpoint)
-    planned = atc("call", "booking", "n=5", "--dry-run", "--json")
+    planned = atc("tools", "call", "booking", "n=5", "--dry-run", "--json")
     assert json.loads(planned.stdout)["status"] == "planned", planned.output
     monkeypatch.setattr(question, "has_terminal", lambda: True)
 
@@ -377,12 +379,12 @@ def test_an_agent_goes_on_with_a_kept_program_that_it_does_not_offer(endpoint: C
 
 def test_the_arguments_of_a_call_are_the_users_own(endpoint: Callable[..., Server]) -> None:
     ran_booked(endpoint)
-    planned = json.loads(atc("call", "booking", "n=5", "--dry-run", "--json").stdout)
+    planned = json.loads(atc("tools", "call", "booking", "n=5", "--dry-run", "--json").stdout)
     assert [feed["kind"] for feed in planned["dry_run"]["planned"][0]["feeds"]] == ["task"]
     Path("rules.toml").write_text('[[rules]]\nallow = "book"\nfrom = { n = "task" }\n')
-    allowed = atc("call", "booking", "n=5", "--set", "permissions=rules.toml", "--json")
+    allowed = atc("tools", "call", "booking", "n=5", "--set", "permissions=rules.toml", "--json")
     assert json.loads(allowed.stdout)["status"] == "answered", allowed.output
-    denied = json.loads(atc("call", "booking", "n=5", "--approve", "never", "--json").stdout)["run_id"]
+    denied = json.loads(atc("tools", "call", "booking", "n=5", "--approve", "never", "--json").stdout)["run_id"]
     gone_on = atc("resume", denied, "--set", "permissions=rules.toml", "--json")
     assert json.loads(gone_on.stdout)["status"] == "answered", gone_on.output
 
@@ -402,6 +404,6 @@ def test_where_the_tools_are_is_named_where_a_run_does_not_say_it(endpoint: Call
         run_id = agent.run_program("answer = [double(n=n) for n in ns]", inputs={"ns": [4, 5]}).run_id
         waits = Agent(agent.tools, approve="park", model=NoModel()).call("book", n=4).run_id
     kept = atc("runs", "keep", run_id, "--as", "doubles", "--yes", "--tools", "tools.py")
-    assert "call it: atc call doubles ns=… --tools tools.py" in kept.output, kept.output
+    assert "call it: atc tools call doubles ns=… --tools tools.py" in kept.output, kept.output
     decided = atc("runs", "approve", waits, "--deny")
     assert f"`atc resume {waits} --tools …` goes on with it" in " ".join(decided.output.split())

@@ -1,4 +1,4 @@
-"""The commands that other packages give ``atc learn``: each is loaded when it is asked for, none takes a taken name."""
+"""Commands of other packages below ``atc tools learn``: each is loaded when it is named, none takes a taken name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.cli import atc
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Two packages with commands for ``atc learn``; the file is there once the good one was imported."""
+    """Two packages with commands for ``atc tools learn``; the file is there once the good one was imported."""
     for name, lines in (
         ("one", "greet = other_learner:greet\nbroken = no_such_module:run\ntwice = other_learner:greet\n"),
         ("two", "twice = other_learner:bye\n"),
@@ -40,16 +40,16 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 def test_a_command_is_loaded_when_it_is_named_and_not_before(installed: Path) -> None:
     assert atc("--help").exit_code == 0
-    assert "too little" not in (ran := atc("learn", "--tools", "nowhere.json")).stdout
+    assert "too little" not in (ran := atc("tools", "learn", "--tools", "nowhere.json")).stdout
     assert ran.exit_code == 2
     assert not installed.exists()
-    ran = atc("learn", "greet", "Ann", "--loud")
+    ran = atc("tools", "learn", "greet", "Ann", "--loud")
     assert (ran.exit_code, ran.stdout) == (0, "hello Ann!\n")
-    assert "To whom it may concern" in atc("learn", "greet", "--help").stdout
+    assert "To whom it may concern" in atc("tools", "learn", "greet", "--help").stdout
 
 
 def test_the_help_lists_them_and_one_that_is_broken_hides_no_other(installed: Path) -> None:
-    said = " ".join(atc("learn", "--help").stdout.replace("│", " ").split())
+    said = " ".join(atc("tools", "learn", "--help").stdout.replace("│", " ").split())
     assert "greet Say hello." in said
     assert "'broken' (no_such_module:run of the package one) cannot be imported" in said
     assert installed.exists()
@@ -64,7 +64,7 @@ def test_the_help_lists_them_and_one_that_is_broken_hides_no_other(installed: Pa
     ],
 )
 def test_one_that_cannot_be_had_says_why_whatever_it_is_given(name: str, message: str) -> None:
-    ran = atc("learn", name, "--any", "thing", "--json")
+    ran = atc("tools", "learn", name, "--any", "thing", "--json")
     assert (ran.exit_code, message in ran.stderr) == (2, True)
     assert message in json.loads(ran.stdout)["error"]["message"]
 
@@ -79,17 +79,17 @@ def test_no_package_takes_a_built_in_name(installed: Path) -> None:
 @pytest.mark.parametrize("name", sorted(learn.RESEARCH))
 def test_without_research_a_command_of_it_says_how_to_get_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: EntryPoints())
-    assert "Commands" not in atc("learn", "--help").stdout
-    ran = atc("learn", name, "FILE", "-o", "out", "--json")
+    assert "Commands" not in atc("tools", "learn", "--help").stdout
+    ran = atc("tools", "learn", name, "FILE", "-o", "out", "--json")
     assert ran.exit_code == 3
     said = (
-        f"`atc learn {name}` is in the package atc-runtime-research, which is not installed: "
+        f"`atc tools learn {name}` is in the package atc-runtime-research, which is not installed: "
         "run `pip install ./research` in a checkout of ATC"
     )
     assert json.loads(ran.stdout)["error"]["message"] == said
     assert said in ran.stderr
-    assert atc("learn", name, "--help").exit_code == 3
-    assert atc("learn", "nothing").exit_code == 2
+    assert atc("tools", "learn", name, "--help").exit_code == 3
+    assert atc("tools", "learn", "nothing").exit_code == 2
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -100,9 +100,9 @@ def test_a_model_of_links_is_left_and_a_line_says_so_without_research(
     (tmp_path / "catalogue" / learn.LINKS).write_text("{}")
     if not there:
         monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: EntryPoints())
-    ran = atc("learn", "--tools", "nowhere.json")
+    ran = atc("tools", "learn", "--tools", "nowhere.json")
     assert ran.exit_code == 2
-    assert ("links.json is not used: `atc learn links` is in" in ran.stderr) is not there
+    assert ("links.json is not used: `atc tools learn links` is in" in ran.stderr) is not there
     assert (tmp_path / "catalogue" / learn.LINKS).read_text() == "{}"
 
 

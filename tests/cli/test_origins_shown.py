@@ -60,14 +60,14 @@ def test_a_call_that_waits_says_first_what_a_stranger_may_have_chosen(start: Cal
     start(says(PROGRAM))
     ran = atc(*TASK, "--approve", "park")
     assert ran.exit_code == 8, ran.output
-    for output in (ran.output, atc("approvals").output, atc("show", "last").output):
+    for output in (ran.output, atc("runs", "approvals").output, atc("runs", "show", "last").output):
         assert TO in output
         assert CAREFUL in output
         assert "amount ← the task\n" in output
-    (listed,) = json.loads(atc("approvals", "--json").stdout)
+    (listed,) = json.loads(atc("runs", "approvals", "--json").stdout)
     flow = listed["pending"][0]["data_flow"]
     assert (flow["untrusted"], flow["origins"]["to"][0]) == (["to"], ORIGIN)
-    (line,) = json.loads(atc("audit", "--json").stdout)
+    (line,) = json.loads(atc("permissions", "audit", "--json").stdout)
     assert (line["verdict"], line["untrusted"], line["origins"]["to"][0]) == ("parked", ["to"], ORIGIN)
 
 
@@ -75,7 +75,7 @@ def test_a_plan_says_it(start: Callable[..., Server]) -> None:
     start(says(PROGRAM))
     ran = atc(*TASK, "--dry-run")
     assert ran.exit_code == 0, ran.output
-    for output in (ran.output, atc("show", "last").output):
+    for output in (ran.output, atc("runs", "show", "last").output):
         assert TO in output
         assert CAREFUL in output
 
@@ -88,7 +88,7 @@ def test_a_refusal_names_the_origin_and_the_line_that_would_allow_it(start: Call
     assert LINE in ran.output
     assert "No yes to all calls covers it" in ran.output
     assert "--approve always` makes it" not in ran.output, "it would not"
-    assert "(strangers may have chosen to)" in atc("audit").output
+    assert "(strangers may have chosen to)" in atc("permissions", "audit").output
 
 
 def test_an_ordinary_call_says_nothing_of_strangers(start: Callable[..., Server]) -> None:
@@ -104,8 +104,8 @@ def test_a_run_in_which_nothing_needed_origins_has_them_when_somebody_asks(
     monkeypatch.delenv("ATC_PERMISSIONS")
     start(says(PROGRAM))
     assert atc(*TASK, "--approve", "always").exit_code == 0
-    assert "←" not in atc("show", "last").output
-    output = atc("show", "last", "-v").output
+    assert "←" not in atc("runs", "show", "last").output
+    output = atc("runs", "show", "last", "-v").output
     assert "to ← get_contact.iban via read_mail.sender\n" in output
     assert "amount ← the task\n" in output
     assert output.count("←") == 2, "of a read nothing is said"

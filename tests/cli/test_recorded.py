@@ -31,11 +31,11 @@ def source(service: Server, tmp_path: Path) -> str:
 
 def is_taken(source: str, *options: str) -> bool:
     """Whether a command that cannot ask takes the login."""
-    return "is not used" not in atc("tools", "list", source, *options).output
+    return "is not used" not in atc("tools", "list", "-t", source, *options).output
 
 
 def test_without_a_terminal_nothing_is_taken_and_a_word_takes_it(source: str) -> None:
-    ran = atc("tools", "list", source)
+    ran = atc("tools", "list", "-t", source)
     assert "nobody has said that it may be" in ran.output
     assert "--openapi session=memory" in ran.output
     assert is_taken(source, "--openapi", "session=memory")
@@ -47,7 +47,7 @@ def test_without_a_terminal_nothing_is_taken_and_a_word_takes_it(source: str) ->
 
 
 def test_a_word_that_is_none_is_refused_with_those_that_are(source: str) -> None:
-    ran = atc("tools", "list", source, "--openapi", "session=yes")
+    ran = atc("tools", "list", "-t", source, "--openapi", "session=yes")
     assert ran.exit_code == 2
     assert "session=keep (or memory, none)" in ran.output
 
@@ -66,5 +66,5 @@ def test_at_a_terminal_the_user_is_asked_once(service: Server, source: str, answ
     assert shown.count(CHOICES) == 1
     assert (service.last.headers.get("cookie") == f"sid={SID}") == (answer != "n")
     service.reset()
-    assert atc("call", "get_orders", "--tools", source).exit_code == 0
+    assert atc("tools", "call", "get_orders", "--tools", source).exit_code == 0
     assert (service.last.headers.get("cookie") == f"sid={SID}") == later

@@ -79,7 +79,7 @@ def lost(endpoint: Callable[..., Server], tmp_path: Path) -> Path:
 
 def test_without_a_read_a_person_settles_it_at_a_terminal(lost: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "atc runs settle RUN" in atc("runs").output
-    assert "`atc runs settle 2" in atc("show", "last").output
+    assert "`atc runs settle 2" in atc("runs", "show", "last").output
     told = atc("runs", "settle", "last")
     assert (told.exit_code, '[tools."pay"]' in told.output) == (6, True)
     assert "--call 1 --done` or --not-done" in told.output
@@ -98,7 +98,7 @@ def test_without_a_read_a_person_settles_it_at_a_terminal(lost: Path, monkeypatc
     assert atc("runs", "settle", "last", "--call", "1", "--done").exit_code == 6
     settled = atc("runs", "settle", "last", "--call", "1", "--done")
     assert (settled.exit_code, "1 settled" in settled.output) == (0, True)
-    assert "call 1 (pay) was done, by the word of" in atc("show", "last").output
+    assert "call 1 (pay) was done, by the word of" in atc("runs", "show", "last").output
     again = atc("runs", "settle", "last")
     assert (again.exit_code, "no call in doubt" in again.output) == (0, True)
     done = atc("resume", "last", "--json")
@@ -130,4 +130,4 @@ def test_a_run_is_undone(endpoint: Callable[..., Server], tmp_path: Path) -> Non
     again = atc("runs", "undo", first, "--approve", "always")
     assert (again.exit_code, "undid it" in again.output) == (0, True)
     assert (tmp_path / "refunded").read_text() == "r-4"
-    assert "was undone by run" in atc("show", first).output
+    assert "was undone by run" in atc("runs", "show", first).output

@@ -107,6 +107,6 @@ def test_a_run_without_learning_keeps_nothing(tmp_path: Path, monkeypatch: pytes
             "double": {"kind": "all", "tool": "", "parameter": "", "number": 0, "path": []}
         }
         assert not list(Settings.load().catalogue.glob(f"{STORE}*"))
-        again = atc("show", "last", "--verbose")
+        again = atc("runs", "show", "last", "--verbose")
     assert again.exit_code == 0
     assert "tools (1 of 1): double" in again.stdout

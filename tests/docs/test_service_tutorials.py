@@ -103,7 +103,7 @@ def test_a_recording_becomes_an_answer_and_its_login_goes_to_the_service_alone(t
     source = "har:ferries.har"
     with model(FERRY) as (server, environment), service("probing.py", environment, tmp_path):
         command = ["-m", "atc", "run", "What does it cost?", "--tools", source, "--no-sentence"]
-        listed = ran(["-m", "atc", "tools", "list", source], environment, tmp_path)
+        listed = ran(["-m", "atc", "tools", "list", "-t", source], environment, tmp_path)
         probed = ran(["-m", "atc", "probe", source, "-o", "ferry-docs"], environment, tmp_path)
         said = ran([*command, "--documents", "ferry-docs", "--openapi", "session=memory"], environment, tmp_path)
         without = ran(command, environment, tmp_path)

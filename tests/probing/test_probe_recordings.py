@@ -62,7 +62,7 @@ def test_nothing_is_sent_for_what_a_recording_answers(server: Server, tmp_path: 
 def test_no_model_is_needed_for_it(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATC_MODEL", "nobody/nothing")
     source = f"har:{recorded(tmp_path, server.url)}"
-    said = atc("probe", source, "-o", str(tmp_path / "docs"), "--json")
+    said = atc("probe", "-t", source, "-o", str(tmp_path / "docs"), "--json")
     assert said.exit_code == 0, said.stderr
     assert {line["state"] for line in json.loads(said.stdout)["lines"]} == {"documented"}
     assert server.seen == []
@@ -138,7 +138,7 @@ def test_a_new_recording_replaces_what_it_shows_and_only_that(server: Server, tm
     }
     assert report.replaced == 1
     assert (docs / "post_bookings.json").read_text() == booked
-    said = atc("probe", f"har:{recorded(tmp_path, server.url)}", "-o", str(docs), "--openapi", "session=none")
+    said = atc("probe", "-t", f"har:{recorded(tmp_path, server.url)}", "-o", str(docs), "--openapi", "session=none")
     assert "; 1 of them say something else than those that were there" in " ".join(said.stdout.split()), said.output
 
 
@@ -156,8 +156,8 @@ def test_a_check_names_the_tools_of_a_recording_that_it_does_not_look_at(server:
     server.answers["/fares"] = Answer(b'{"adult": 12.5}')
     source, docs = f"har:{recorded(tmp_path, server.url, fares)}", str(tmp_path / "docs")
     ways = ("--openapi", "session=none", "--set", "max_tries=0")
-    assert atc("probe", source, "-o", docs, *ways).exit_code == 0
-    same = atc("probe", source, "--check", docs, *ways)
+    assert atc("probe", "-t", source, "-o", docs, *ways).exit_code == 0
+    same = atc("probe", "-t", source, "--check", docs, *ways)
     assert (same.exit_code, same.stdout.splitlines()) == (
         3,
         [
@@ -169,7 +169,7 @@ def test_a_check_names_the_tools_of_a_recording_that_it_does_not_look_at(server:
     )
     assert "nothing changed: 1 of 5 tools are as documented, 4 not compared" in same.stderr
     server.answers["/fares"] = Answer(b'{"adult": "12.50"}')
-    assert atc("probe", source, "--check", docs, *ways).exit_code == 1
+    assert atc("probe", "-t", source, "--check", docs, *ways).exit_code == 1
 
 
 def test_documents_that_the_source_declares_are_probed_as_ever(server: Server, tmp_path: Path) -> None:

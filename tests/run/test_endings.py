@@ -724,7 +724,7 @@ def test_each_ending_has_an_exit_code(
         ran = atc("run", "do it", "-t", "broken.py", "--approve", approve, "--json")
     result = json.loads(ran.stdout)
     assert (ran.exit_code, result["status"], len(server.requests)) == (code, status, 1)
-    shown = atc("show", "last").stdout
+    shown = atc("runs", "show", "last").stdout
     assert f"── {title} ──\n{result['fault']['message']}\n{result['fault']['hint']}" in shown
 
 
@@ -759,7 +759,7 @@ def test_what_a_program_went_on_from_is_said_last(
     result = json.loads(ran.stdout)
     found = ran.exit_code, result["status"], result["partial"], result["value"], told.exit_code
     assert found == (code, status, left is not None, [2, 3], code)
-    for shown in (told.stdout, atc("show", "last").stdout):
+    for shown in (told.stdout, atc("runs", "show", "last").stdout):
         last = shown.strip().splitlines()[-1]
         assert "value: [2, 3]" in shown or "answered" in status
         if left is None:

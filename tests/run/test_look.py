@@ -388,7 +388,7 @@ def test_the_trace_shows_what_was_looked_at_and_counts_no_revision() -> None:
     assert [data.get("looked") for kind, data in events if kind == "program_ended"] == [["found"], None]
     assert [data["inputs"] for kind, data in events if kind == "stage_started"] == [{"found": world.rows}]
     assert (summary_of(stored).revisions, len(result.revisions)) == (0, 2)
-    assert "looked at found: the next program has them" in atc("show", result.run_id).stdout
+    assert "looked at found: the next program has them" in atc("runs", "show", result.run_id).stdout
 
 
 def gone(*_: Any, **__: Any) -> None:

@@ -33,7 +33,7 @@ def test_without_an_engine_the_fix_is_named(monkeypatch: pytest.MonkeyPatch, tmp
 def test_an_engine_on_another_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://10.0.0.1:2375")
     assert "an engine on another machine" in (said := refusal())
-    assert "atc serve" in said
+    assert "atc sandbox serve" in said
 
 
 CREATES = {"version": (200, VERSION), "info": (200, INFO), "json": (200, [])}

@@ -1,4 +1,4 @@
-"""What the user of a sandbox service is told, and `atc serve` itself."""
+"""What the user of a sandbox service is told, and `atc sandbox serve` itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
-from atc.cli import app, loaded
+from atc.cli import app, command_at
 from atc.errors import SandboxUnavailable, SettingsError, UsageError
 from atc.sandboxes.conformance import kit
 from atc.sandboxes.contract import Job, Limits
@@ -29,7 +29,7 @@ from atc.serve.tokens import Tenants, read_tenants
 from tests.support.service import OTHER, TOKEN, Running, alive, no_tools, receive, serving, soon
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVE = [sys.executable, "-m", "atc", "serve", "--port", "0", "--set", "drain_s=10"]
+SERVE = [sys.executable, "-m", "atc", "sandbox", "serve", "--port", "0", "--set", "drain_s=10"]
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_metrics_tell_how_runs_ended(shared: Running) -> None:
     assert shared.metric("atc_tool_calls_total") == calls + 2
 
 
-# -- atc serve -------------------------------------------------------------------------------------------------------
+# -- atc sandbox serve -----------------------------------------------------------------------------------------------
 
 
 def test_a_service_without_a_good_token_does_not_start(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_service_without_a_good_token_does_not_start(tmp_path: Path) -> None:
 
 def test_atc_serve_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
     """The command itself: without a token it says how to make one; with one it serves; a run may end after SIGTERM."""
-    bare = CliRunner().invoke(app, ["serve", "--port", "0"])
+    bare = CliRunner().invoke(app, ["sandbox", "serve", "--port", "0"])
     assert (bare.exit_code, "ATC_SERVE_TOKEN" in bare.stderr) == (2, True)
     (tmp_path / "token").write_text(TOKEN + "\n")
     with subprocess.Popen(
@@ -229,6 +229,6 @@ def test_the_manifest_for_kubernetes_keeps_every_wall() -> None:
 def test_the_manifests_arguments_are_the_commands_own() -> None:
     documents = yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "sandbox.yaml").read_text())
     container = next(d for d in documents if d["kind"] == "Deployment")["spec"]["template"]["spec"]["containers"][0]
-    known = {name for option in loaded("serve").params for name in option.opts}
-    assert container["command"] == ["atc", "serve"]
+    known = {name for option in command_at("sandbox", "serve").params for name in option.opts}
+    assert container["command"] == ["atc", "sandbox", "serve"]
     assert {argument.partition("=")[0] for argument in container["args"]} <= known

@@ -387,7 +387,7 @@ def test_our_own_entry_never_moves_behind_itself(tmp_path: Path) -> None:
         ([r"C:\x\atc.exe", "mcp"], []),
         (["uvx", "--from", "atc-runtime[mcp]", "atc", "mcp", "-t", "a"], ["-t", "a"]),
         (["python", "-m", "atc", "mcp"], []),
-        (["atc", "serve"], None),
+        (["atc", "sandbox", "serve"], None),
         (["atc"], None),
         (["/x/matc", "mcp"], None),
     ],

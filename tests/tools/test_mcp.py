@@ -485,7 +485,9 @@ def test_probing_calls_what_reads_and_nothing_else(tmp_path: Path, monkeypatch: 
     listed = [reading("lakes"), entry("drain", annotations={"readOnlyHint": False}), entry("who_knows")]
     value = {"lakes": [{"lake_id": 7, "name": "Inari"}]}
     command = raw_server(tmp_path, listed, calls={"lakes": {"value": value}}, calls_file=str(mark))
-    ran = CliRunner().invoke(app, ["probe", f"mcp:{' '.join(command)}", "-o", "docs", "--set", "max_tries=0", "--json"])
+    ran = CliRunner().invoke(
+        app, ["probe", "-t", f"mcp:{' '.join(command)}", "-o", "docs", "--set", "max_tries=0", "--json"]
+    )
     lines = {line["tool"]: line["state"] for line in json.loads(ran.stdout)["lines"]}
     assert lines == {"lakes": "documented", "drain": "skipped", "who_knows": "skipped"}
     assert {json.loads(line)["name"] for line in mark.read_text().splitlines()} == {"lakes"}

@@ -310,10 +310,10 @@ def test_the_command_logs_in_and_out(
     kept = logins.read(served.url)
     assert kept is not None
     assert kept.access_token not in said
-    listed = invoked("tools", "list", str(file))
+    listed = invoked("tools", "list", "-t", str(file))
     assert "secret" in listed
     assert "is deleted" in invoked("mcp", "logout", served.url)
-    refused = invoked("tools", "list", f"mcp:{served.url}")
+    refused = invoked("tools", "list", "-t", f"mcp:{served.url}")
     assert f"run `atc mcp login {served.url}`" in refused
     config = {"mcpServers": {"v": {"url": served.url, "headers": {"Authorization": "Bearer wrong-0001"}}}}
     with pytest.raises(ToolImportError, match="refuses the one in headers"):

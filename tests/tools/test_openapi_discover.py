@@ -68,8 +68,8 @@ def test_a_list_of_tools_says_where_their_document_was_found(server: Server) -> 
     server.answers["/the.json"] = Answer(BODY)
     server.answers["/"] = Answer(b'<link rel="service-desc" href="/the.json">', kind="text/html")
     found = f"found an OpenAPI document at {server.url}/the.json"
-    assert found in " ".join(atc("tools", "list", server.url).stderr.split())
-    assert found not in " ".join(atc("tools", "list", f"{server.url}/the.json").stderr.split())
+    assert found in " ".join(atc("tools", "list", "-t", server.url).stderr.split())
+    assert found not in " ".join(atc("tools", "list", "-t", f"{server.url}/the.json").stderr.split())
 
 
 def test_a_page_below_the_root_is_looked_at_and_so_is_the_root(server: Server) -> None:
@@ -158,7 +158,7 @@ def test_a_document_that_names_another_port_is_told_of_before_a_call_and_after(s
     assert [wording.other_address(each.named, each.found) for each in tools.other_addresses()] == [told + way]
     with pytest.raises(ToolError, match=re.escape(f"cannot reach http://127.0.0.1:1 (ConnectError); {told}{way}")):
         asyncio.run(tools["op"].transport({}))
-    listed, looked = atc("tools", "list", server.url), atc("doctor", "--tools", server.url, "--json")
+    listed, looked = atc("tools", "list", "-t", server.url), atc("doctor", "--tools", server.url, "--json")
     assert listed.stderr.endswith(f"\nnote: {told}{way}\n")
     check = json.loads(looked.stdout)[-1]
     assert (check["ok"], check["fix"]) == (False, told + way)

@@ -86,8 +86,9 @@ def run_of(folder: Path, original: FileRun) -> FileRun:
 
 
 COMMANDS = (
-    ["runs"], ["runs", "--json"], ["show", "last"], ["show", "last", "--json"], ["show", "last", "--verbose"],
-    ["learn", "--tools", "tools.py"], ["runs", "--delete", "last"],
+    ["runs"], ["runs", "--json"], ["runs", "show", "last"], ["runs", "show", "last", "--json"],
+    ["runs", "show", "last", "--verbose"],
+    ["tools", "learn", "--tools", "tools.py"], ["runs", "delete", "last"],
 )  # fmt: skip
 
 
@@ -129,7 +130,7 @@ def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, original: FileRun) 
 
 
 def test_no_command_meets_a_damaged_record_with_a_traceback(settled: FileRun) -> None:
-    over_damaged(settled, range(3), (["runs", "--json"], ["show", "last"]))
+    over_damaged(settled, range(3), (["runs", "--json"], ["runs", "show", "last"]))
 
 
 @pytest.mark.slow
@@ -140,7 +141,7 @@ def test_no_command_of_all_does(settled: FileRun) -> None:
 def test_a_damaged_line_is_named_and_the_rest_is_shown(settled: FileRun) -> None:
     lines = settled.trace.read_bytes().splitlines(keepends=True)
     settled.trace.write_bytes(b"".join([*lines[:3], b"garbage\n", *lines[3:5], b'{"cut": ']))
-    shown = CliRunner().invoke(app, ["show", "last"])
+    shown = CliRunner().invoke(app, ["runs", "show", "last"])
     assert shown.exit_code == 2
     assert f"{settled.trace}, line 4 is damaged" in shown.stderr
     assert "book a city" in shown.stdout
@@ -155,7 +156,7 @@ def test_a_damaged_line_is_named_and_the_rest_is_shown(settled: FileRun) -> None
         settled.check()
     settled.trace.write_bytes(b"".join([*lines[:5], b'{"cut": ']))
     settled.check()  # a crash cut the last one short
-    assert CliRunner().invoke(app, ["show", "last"]).exit_code == 0
+    assert CliRunner().invoke(app, ["runs", "show", "last"]).exit_code == 0
 
 
 def test_a_damaged_journal_names_the_line_and_not_all_of_it(settled: FileRun) -> None:

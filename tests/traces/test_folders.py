@@ -138,7 +138,7 @@ def test_tools_that_a_strange_trace_names_are_not_loaded_unasked(planted: FileRu
     named = atc("resume", "last", "--tools", "tools.py")
     assert named.exit_code == 2
     assert "names code as its strategy" in named.stderr
-    learnt = atc("learn")
+    learnt = atc("tools", "learn")
     assert learnt.exit_code == 2
     assert "others can write to" in learnt.stderr
     assert not (tmp_path / "mark").exists()

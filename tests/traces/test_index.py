@@ -198,8 +198,8 @@ def test_runs_are_found_by_words_and_numbers(store: FileStore) -> None:
             search(wrong)
     listed = atc("runs", "--json", "--search", "ship")
     assert [row["task"] for row in json.loads(listed.stdout)] == ["a ship to Rome"]
-    assert atc("runs", "--search", "nothing").stdout.startswith("no run that fits in ")
-    assert atc("runs", "--search", "calls:x").exit_code == 2
+    assert atc("runs", "search", "nothing").stdout.startswith("no run that fits in ")
+    assert atc("runs", "search", "calls:x").exit_code == 2
 
 
 def test_a_run_that_waits_for_the_user_says_so(store: FileStore) -> None:
@@ -248,7 +248,7 @@ def test_a_run_goes_on_as_long_as_a_process_holds_it(store: FileStore) -> None:
         [run.run_id]
     ]  # a page hears of it, though its trace is as it was
     assert statuses() == ["running", "cut off"]
-    assert [row["run_id"] for row in json.loads(atc("runs", "--search", "status:running", "--json").stdout)] == [
+    assert [row["run_id"] for row in json.loads(atc("runs", "search", "status:running", "--json").stdout)] == [
         run.run_id
     ]
     write(run, "answered", value=7)
@@ -257,11 +257,13 @@ def test_a_run_goes_on_as_long_as_a_process_holds_it(store: FileStore) -> None:
     assert [list(part) for part in index.refresh()] == [[run.run_id]]
     assert statuses() == ["cut off", "cut off"]
     assert not dead.has_journal, "a look makes no file"
-    assert atc("show", run.run_id).stdout.endswith(f"── cut off: `atc resume {run.run_id}` goes on with it ──\n")
+    assert atc("runs", "show", run.run_id).stdout.endswith(
+        f"── cut off: `atc resume {run.run_id}` goes on with it ──\n"
+    )
     journal = run.open_journal()
-    assert "running" in atc("show", run.run_id).stdout
+    assert "running" in atc("runs", "show", run.run_id).stdout
     journal.close()
-    assert "goes on with it" not in atc("show", made(store, 3).run_id).stdout
+    assert "goes on with it" not in atc("runs", "show", made(store, 3).run_id).stdout
 
 
 def test_who_looks_whether_a_run_is_held_takes_no_lock(store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,12 +120,12 @@ def test_runs_conversations_and_commands_work_over_it(address: str, monkeypatch:
     monkeypatch.setenv("ATC_STORE", address)
     rows = json.loads(atc("runs", "--json").stdout)
     assert [row["status"] for row in rows] == ["answered"] * 3
-    shown = atc("show", result.run_id)
+    shown = atc("runs", "show", result.run_id)
     assert shown.exit_code == 0
     assert "book(n=1) + 1" in shown.stdout
     assert atc("resume", result.run_id).exit_code == 2
-    assert list(pairs_of_runs(open_store(Settings.load()), silent=True)) is not None  # what `atc learn` reads
-    found = json.loads(atc("runs", "--delete", "all", "--json").stdout)
+    assert list(pairs_of_runs(open_store(Settings.load()), silent=True)) is not None  # what `atc tools learn` reads
+    found = json.loads(atc("runs", "delete", "all", "--json").stdout)
     assert len(found["deleted"]) == 3
     assert json.loads(atc("runs", "--json").stdout) == []
 
@@ -145,7 +145,7 @@ def test_a_yes_is_given_by_another_client_of_the_store_and_a_third_one_goes_on(
     BOOKED.clear()
     run_id, (first, second) = parked(address)
     monkeypatch.setenv("ATC_STORE", address)
-    (listed,) = json.loads(atc("approvals", "--json").stdout)
+    (listed,) = json.loads(atc("runs", "approvals", "--json").stdout)
     assert (listed["run_id"], [call["index"] for call in listed["pending"]]) == (run_id, [first, second])
     with agent_of(address) as agent:
         agent.approve(run_id, calls=[first], by="ann")
@@ -153,7 +153,7 @@ def test_a_yes_is_given_by_another_client_of_the_store_and_a_third_one_goes_on(
         again = agent.resume(run_id)
     assert (again.status, [call.index for call in again.pending], BOOKED) == ("waiting", [second], [1])
     assert json.loads(atc("runs", "approve", run_id, "--deny", "--json").stdout)["decided"] == {str(second): False}
-    assert json.loads(atc("approvals", "--json").stdout) == []
+    assert json.loads(atc("runs", "approvals", "--json").stdout) == []
     with agent_of(address, approve="park") as agent:
         assert (agent.resume(run_id).status, BOOKED) == ("denied", [1])
 

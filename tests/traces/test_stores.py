@@ -110,7 +110,7 @@ def test_a_server_that_is_down_refuses_before_anything_runs(tmp_path: Path, monk
     assert not model.prompts
     assert "hidden1" not in str(problem.value)
     monkeypatch.setenv("ATC_STORE", address)
-    for command in (["runs", "--json"], ["show", "last"], ["resume", "last"]):
+    for command in (["runs", "--json"], ["runs", "show", "last"], ["resume", "last"]):
         ran = atc(*command)
         assert (ran.exit_code, "refused" in ran.stderr) == (3, True), (command, ran.output)
         assert "hidden1" not in ran.output

@@ -308,7 +308,7 @@ class OwnAdapters:
             adapter = before[1] if before is not None and before[0] == stamp else _read(path)
             known[path] = (stamp, adapter)
             if isinstance(adapter, str):
-                notices.append(f"what was learnt of ranking does not count: {adapter}; `atc learn` makes it anew")
+                notices.append(f"what was learnt of ranking does not count: {adapter}; `atc tools learn` makes it anew")
         self._known, self.notices = known, tuple(notices)
         for path, (_, adapter) in known.items():
             if not isinstance(adapter, str):

@@ -254,7 +254,7 @@ def by_index(settings: Settings) -> IndexRetriever:
     adapters: OwnAdapters | None = None
 
     def columns(index: ToolIndex) -> tuple[Sequence[Column], Sequence[str]]:
-        """Return what `atc learn` left for an index, and what other packages add."""
+        """Return what `atc tools learn` left for an index, and what other packages add."""
         nonlocal adapters
         if not settings.learn or "adapter" not in settings.scorers:
             return others, ()

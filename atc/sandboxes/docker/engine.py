@@ -135,7 +135,7 @@ class Engine:
         if host and not host.startswith(("unix://", "/")):
             raise SandboxUnavailable(
                 f"DOCKER_HOST is {host}, an engine on another machine, and programs are spoken to over a local socket",
-                fix="run the image as a service there (`atc serve`) and give its address as the sandbox",
+                fix="run the image as a service there (`atc sandbox serve`) and give its address as the sandbox",
             )
         with _as_unavailable("the Docker engine"):
             self._client = docker.from_env(version="auto", timeout=_ANSWER_S)

@@ -181,7 +181,7 @@ _QUIET.setLevel(logging.WARNING)  # the library's debugging lines hold tokens an
 
 
 class ServiceSandbox(Sandbox):
-    """Programs run at a sandbox service (``atc serve``). It executes no tools and gets no credentials.
+    """Programs run at a sandbox service (``atc sandbox serve``). It executes no tools and gets no credentials.
 
     Args:
         url: the service's address, ``http://`` or ``https://``.
@@ -268,7 +268,7 @@ class ServiceSandbox(Sandbox):
             except (httpx.HTTPError, OSError) as error:  # OSError: no descriptor is left for the certificates
                 raise SandboxUnavailable(
                     f"the sandbox service at {self._url} cannot be reached ({_describe(error)}): is it up "
-                    "(`atc serve`), and is the address right? Nothing was run"
+                    "(`atc sandbox serve`), and is the address right? Nothing was run"
                 ) from None
             if answer.status_code not in RETRY_STATUSES:
                 return self._read(answer)
@@ -311,7 +311,7 @@ class ServiceSandbox(Sandbox):
                 message = {}
             if message.get("protocol") == messages.PROTOCOL and type(message.get("message_bytes")) is int:
                 return message
-            text = f"what answers at {self._url} is no sandbox service of this version: check the address (`atc serve`)"
+            text = f"what answers at {self._url} is no sandbox service of this version: check the address"
             raise SandboxUnavailable(text)
         if status == 401:
             raise SandboxUnavailable(f"{at} does not take our token: set ATC_SANDBOX_TOKEN to one that it knows")

@@ -223,7 +223,7 @@ class Runs:
         if offered is None or offered.running.owner != owner or offered.question.answer.done():
             raise AnswerRefused(
                 "no question waits for this answer: it was answered before, it is not yours, or it waited too long, "
-                "and its call may wait for a yes now (`atc approvals`). Nothing was done; send the call without a "
+                "and its call may wait for a yes now (`atc runs approvals`). Nothing was done; send the call without a "
                 "request state to begin anew"
             )
         if offered.running.call != call:

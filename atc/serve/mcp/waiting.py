@@ -113,7 +113,9 @@ def _read_parked(run: StoredRun) -> frozenset[CallKey]:
 
 def refuse_to_wait(request: ApprovalRequest) -> Verdicts:
     """Refuse a call of a principal too many of whose runs wait."""
-    return Refusal(f"{MOST_WAITING} runs of yours wait for a yes already: have them decided first (`atc approvals`)")
+    return Refusal(
+        f"{MOST_WAITING} runs of yours wait for a yes already: have them decided first (`atc runs approvals`)"
+    )
 
 
 def refuse_unanswered(request: ApprovalRequest) -> Verdicts:

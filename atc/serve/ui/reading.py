@@ -46,7 +46,7 @@ class Views:
             made = self.show(number, event)
             return None if made is None else (made, AS_JSON(made))
         except Exception as error:
-            told = f"line {number} cannot be shown ({type(error).__name__}): `atc show --json` reads it"
+            told = f"line {number} cannot be shown ({type(error).__name__}): `atc runs show --json` reads it"
             made = {"line": number, "kind": "damaged", "at": 0, "data": {"message": told}}
             return made, AS_JSON(made)
 
@@ -292,7 +292,7 @@ class Reading:
         whole = found.encode("utf-8", "replace") if is_text else json.dumps(found, ensure_ascii=True).encode()
         if len(whole) > MAX_VALUE:
             raise UsageError(
-                f"the value has {len(whole):,} bytes; a page gets {MAX_VALUE:,}: read it by `atc show --json`"
+                f"the value has {len(whole):,} bytes; a page gets {MAX_VALUE:,}: read it by `atc runs show --json`"
             )
         return whole, "text/plain; charset=utf-8" if is_text else "application/json"
 

@@ -230,7 +230,7 @@ class StoredRun(ABC):
         what = f"{doubtful.tool} may or may not have happened"
         return RunInDoubt(
             f"run {self.run_id} is kept: {what}; settle it with `atc runs settle {self.run_id}`, or delete it all the "
-            f"same with `atc runs --delete {self.run_id} --in-doubt`",
+            f"same with `atc runs delete {self.run_id} --in-doubt`",
         )
 
     def events(self) -> Iterator[dict[str, Any]]:
@@ -447,7 +447,7 @@ def prune(store: RunStore, keep: int | None, *, days: float | None = None, at_mo
     old = [store.run(name) for name in names]
     waiting = [run for run in old if _waits(run)]
     pruned = delete((run for run in reversed(old) if run not in waiting), at_most=at_most)
-    pruned.spared |= {run.run_id: "calls of it wait for a yes (`atc approvals`)" for run in waiting}
+    pruned.spared |= {run.run_id: "calls of it wait for a yes (`atc runs approvals`)" for run in waiting}
     store.sweep()
     return pruned
 

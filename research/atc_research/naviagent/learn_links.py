@@ -1,4 +1,4 @@
-"""``atc learn links``: the link model, drawn towards the user's own runs (NaviAgent §3.2, in small)."""
+"""``atc tools learn links``: the link model, drawn towards the user's own runs (NaviAgent §3.2, in small)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _print(found: Retrained, edges: int) -> None:
             was, now = found.before[kind], found.after[kind]
             out.print(f"  against {kind} pairs: AUC {was:.3f} before, {now:.3f} after", markup=False)
     if found.kept:
-        out.print("kept the new model; `atc learn links --rollback` goes back")
+        out.print("kept the new model; `atc tools learn links --rollback` goes back")
     else:
         out.print("kept the model before: the new one is not better")
     if found.good:

@@ -110,7 +110,7 @@ def retrain(runs: Iterable[Used], protocols: Mapping[str, Protocol], before: Lin
             f" and {len(asked)} that only held-out runs have ({MIN_HELD_OUT})"
         )
     features = LinkFeatures(protocols)
-    made = f"atc learn links: {len(taught)} runs, {len(learnt)} edges"
+    made = f"atc tools learn links: {len(taught)} runs, {len(learnt)} edges"
     new = fit([_examples(features, learnt, taught, learnt | asked)], start=before, ridge=RIDGE, made=made)
     held_out = _examples(features, asked, [each for each in useful if each.held_out], learnt | asked)
     was, now = _areas(before, held_out), _areas(new, held_out)

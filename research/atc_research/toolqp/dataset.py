@@ -108,7 +108,7 @@ class Output:
                 held = of(json.loads(line))
                 found[str(held["id"])] = str(held["query"])
             except (ValueError, RecursionError, KeyError, TypeError):
-                what = f"{path}, line {number} is none that `atc learn trajectories` wrote"
+                what = f"{path}, line {number} is none that `atc tools learn trajectories` wrote"
                 raise UsageError(f"{what}: name another file to write to (-o), or take the line out") from None
         return found
 

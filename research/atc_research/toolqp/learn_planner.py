@@ -1,4 +1,4 @@
-"""``atc learn planner``: a language model that is taught to plan and to search (ToolQP §3.3, App. C.3 and C.4).
+"""``atc tools learn planner``: a language model that is taught to plan and to search (ToolQP §3.3, App. C.3 and C.4).
 
 It was tried for a few steps with a model of 135M parameters on a processor, and never at the paper's size.
 """
@@ -21,7 +21,7 @@ _TOLD = 10
 
 @guarded
 def planner(
-    trajectories: Annotated[Path, typer.Argument(help="What `atc learn trajectories` made.")],
+    trajectories: Annotated[Path, typer.Argument(help="What `atc tools learn trajectories` made.")],
     base: Annotated[Path, typer.Option(help="The model: a folder of transformers (the paper: Qwen3-1.7B), or GGUF.")],
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder to write; a training goes on where it stopped.")

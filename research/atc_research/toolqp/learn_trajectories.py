@@ -1,4 +1,4 @@
-"""``atc learn trajectories``: conversations that teach a model to plan and to search (ToolQP §3.2)."""
+"""``atc tools learn trajectories``: conversations that teach a model to plan and to search (ToolQP §3.2)."""
 
 from __future__ import annotations
 

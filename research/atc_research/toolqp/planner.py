@@ -46,7 +46,7 @@ class Line:
 
 
 def read_lines(path: Path) -> list[Line]:
-    """The conversations of a file that ``atc learn trajectories`` wrote.
+    """The conversations of a file that ``atc tools learn trajectories`` wrote.
 
     Raises:
         UsageError: it cannot be read, holds none, or a line is no such conversation; the line is named.
@@ -62,11 +62,11 @@ def read_lines(path: Path) -> list[Line]:
                     found.append(Line(messages, int(about.get("given", 0)), about))
                 except (ValueError, KeyError, TypeError, RecursionError):
                     what = f"{path}, line {number} is no trajectory"
-                    raise UsageError(f"{what}: give a file that `atc learn trajectories` wrote") from None
+                    raise UsageError(f"{what}: give a file that `atc tools learn trajectories` wrote") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if not found:
-        raise UsageError(f"{path} holds no trajectory: make some with `atc learn trajectories`")
+        raise UsageError(f"{path} holds no trajectory: make some with `atc tools learn trajectories`")
     return found
 
 

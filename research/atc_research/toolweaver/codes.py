@@ -85,13 +85,13 @@ def learn(
     if snapshot.co_usage is None or not len(snapshot.co_usage.pairs):
         raise TooLittle(
             "the index does not say which tools are used together, and without that training has nothing beyond the "
-            "codes that need none: make those with `atc learn codes --closed-form`"
+            "codes that need none: make those with `atc tools learn codes --closed-form`"
         )
     some, out = held_out(snapshot.co_usage, snapshot.ids)
     if len(out) < LEAST:
         raise TooLittle(
             f"{len(snapshot.co_usage.pairs)} pairs of tools were used together, and one in five is held out to compare "
-            f"on: it takes some {5 * LEAST} pairs. `atc learn codes --closed-form` makes codes that need no training"
+            f"on: it takes some {5 * LEAST} pairs. `atc tools learn codes --closed-form` needs no training"
         )
     plain = tokenize(
         vectors,

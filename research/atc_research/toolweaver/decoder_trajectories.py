@@ -2,7 +2,7 @@
 
 A conversation is a line of JSON: ``{"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content":
 "…", "tool_calls": [{"function": {"name": "TOOL", "arguments": "{…}"}}]}, {"role": "tool", "content": "…"}, …]}``. A
-tool's name is its id in the index. Files of ``atc learn trajectories`` are such conversations, without calls.
+tool's name is its id in the index. Files of ``atc tools learn trajectories`` are such conversations, without calls.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``atc learn codes``: codes of the tools of an index, in closed form or by a trained network where that is better."""
+"""``atc tools learn codes``: codes of the tools of an index, in closed form, or trained where that is better."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def codes(
     else:
         _print(found)
         if found.codes is None:
-            out.print("`atc learn codes --closed-form` makes those in closed form")
+            out.print("`atc tools learn codes --closed-form` makes those in closed form")
     raise typer.Exit(SOLVED)
 
 

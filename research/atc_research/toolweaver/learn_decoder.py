@@ -1,4 +1,4 @@
-"""``atc learn decoder``: a language model that says tools by their codes (ToolWeaver §3.3, §3.4); for research.
+"""``atc tools learn decoder``: a language model that says tools by their codes (ToolWeaver §3.3, §3.4); for research.
 
 No run of ATC uses what it makes. It was tried on a model of 135M parameters, and not on a large one.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="A language model that names tools by their codes, for research: no run uses it.")
 
-Index = Annotated[Path, typer.Option(help="Folder of an index with codes (`atc learn codes`).")]
+Index = Annotated[Path, typer.Option(help="Folder of an index with codes (`atc tools learn codes`).")]
 Model = Annotated[Path, typer.Option(help="The model: a folder of transformers, or a GGUF file.")]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Folder to write; a training goes on where it stopped.")]
 Device = Annotated[str, typer.Option(help="Device of torch: cpu, cuda or another.")]
@@ -184,7 +184,7 @@ def _opened_index(index: Path) -> tuple[Snapshot, Codes]:
     snapshot, encoder = index_store.read(index)
     codes = read_codes(index, snapshot, encoder.digest if encoder else "")
     if codes is None:
-        raise UsageError(f"the index in {index} has no codes: make them with `atc learn codes --closed-form`")
+        raise UsageError(f"the index in {index} has no codes: make them with `atc tools learn codes --closed-form`")
     return snapshot, codes
 
 
@@ -216,7 +216,7 @@ def _facts(folder: Path, snapshot: Snapshot, codes: Codes) -> _Facts:
     try:
         facts = _Facts(**json.loads((folder / _FACTS).read_text("utf-8")))
     except FileNotFoundError:
-        raise UsageError(f"{folder} holds no decoder: `atc learn decoder queries` makes one") from None
+        raise UsageError(f"{folder} holds no decoder: `atc tools learn decoder queries` makes one") from None
     except (ValueError, TypeError):
         raise UsageError(f"{folder / _FACTS} is damaged: train anew") from None
     if facts.codes != _digest(snapshot, codes):

@@ -1,4 +1,4 @@
-"""``atc learn``: what queries and their tools teach, and what is not kept."""
+"""``atc tools learn``: what queries and their tools teach, and what is not kept."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def printed(*arguments: str, code: int = 0) -> Any:
     from tests.support.cli import atc
 
-    ran = atc("learn", *arguments, "--json")
+    ran = atc("tools", "learn", *arguments, "--json")
     assert ran.exit_code == code, ran.output
     return json.loads(ran.stdout)
 
@@ -172,7 +172,7 @@ def test_the_command_learns_from_a_file_and_searches_use_it(catalogue: Path) -> 
     assert said["held_out"]["after"] > said["held_out"]["before"]
     assert Path(said["file"]).parent == catalogue
     assert first() == "do_weather" != before
-    ran = atc("learn", "--pairs", "pairs.jsonl", "--index", "index")
+    ran = atc("tools", "learn", "--pairs", "pairs.jsonl", "--index", "index")
     assert "kept: searches of these tools use it" in ran.stdout
     assert "10 tools" in ran.stdout
     for own in (True, False):
@@ -187,7 +187,7 @@ def test_setting_learn_off_neither_learns_nor_uses(catalogue: Path, monkeypatch:
     search = ("tools", "search", "umbrella quietly", "--index", "index", "--json")
     plain = json.loads(atc(*search).stdout)["tools"]
     monkeypatch.setenv("ATC_SCORERS", "words,vectors")
-    assert "not used" in atc("learn", "--pairs", "pairs.jsonl", "--index", "index").stdout
+    assert "not used" in atc("tools", "learn", "--pairs", "pairs.jsonl", "--index", "index").stdout
     assert json.loads(atc(*search).stdout)["tools"] == plain
     monkeypatch.delenv("ATC_SCORERS")
     assert json.loads(atc(*search).stdout)["tools"] != plain
@@ -234,7 +234,7 @@ def test_the_users_own_runs_are_learnt_from(catalogue: Path) -> None:
     assert said["pairs"] == 120
     text = Path(said["file"]).read_text()
     assert not any(word in text for word in ("umbrella", "grandmother", "do_"))  # no text of a task
-    whole = atc("learn")
+    whole = atc("tools", "learn")
     assert whole.exit_code == 0, whole.output
     assert "120 different queries for 10 tools; nDCG" in whole.stdout
     assert atc("graph", "forget", "--all").exit_code == 0

@@ -543,7 +543,7 @@ def test_a_run_is_kept_as_a_tool_once_it_was_shown(page: Page, served: Served) -
     served.replies["/keep"] = {"kept": "letters"}
     time.sleep(0.7)
     press(page, "Keep")
-    page.wait("document.querySelector('#asks').innerText.includes('atc call letters')")
+    page.wait("document.querySelector('#asks').innerText.includes('atc tools call letters')")
     assert served.asked[-1][1] == {"name": "letters", "digest": "d2"}
     assert page.run("window.__pwned") is None
 

@@ -114,12 +114,12 @@ def test_no_protocol_and_no_repr_has_one(recording: Path) -> None:
 @pytest.mark.slow
 def test_no_command_shows_one(recording: Path, tmp_path: Path) -> None:
     source, given = f"har:{recording}", ("--openapi", "session=memory")
-    listed = atc("tools", "list", source, *given, "--json")
+    listed = atc("tools", "list", "-t", source, *given, "--json")
     names = [each["name"] for each in json.loads(listed.stdout)]
     ran = [listed, *(atc("tools", "show", source, name, *given) for name in names)]
     for words in (("tools", "list"), ("tools", "stub")):
         ran.append(atc(*words, source, *given))
-    ran.append(atc("probe", source, *given, "-o", str(tmp_path / "docs"), "--max-tries", "0", "--json"))
+    ran.append(atc("probe", "-t", source, *given, "-o", str(tmp_path / "docs"), "--max-tries", "0", "--json"))
     assert not found_in(*(f"{each.stdout}{each.stderr}" for each in ran), *files_under(tmp_path))
     assert list((tmp_path / "docs").iterdir())
 

@@ -19,7 +19,7 @@ function keepCard(id) {
   const show = doing("Show the tool", "", async () => { proposal = (await post({ name: field.value.trim() })).proposal; later(); });
   const asked = el("p", { class: "acts" }, el("label", { for: label, text: "Keep as a tool named " }), field, show);
   if (!proposal) return el("li", { class: "approval quietly" }, asked, el("p", { class: "faint", text: "nothing is called: its program is tried on what was recorded" }));
-  if (proposal.kept) return el("li", { class: "approval quietly" }, el("p", {}, "kept as the tool ", el("code", { text: proposal.kept }), ": ", el("code", { text: `atc call ${proposal.kept}` })));
+  if (proposal.kept) return el("li", { class: "approval quietly" }, el("p", {}, "kept as the tool ", el("code", { text: proposal.kept }), ": ", el("code", { text: `atc tools call ${proposal.kept}` })));
   const row = (what, { name, value, why }, tone) => el("p", { class: tone ? "note warn" : "" }, `${what} `, el("code", { text: name }), " = ", el("code", { text: value }), el("span", { class: "faint", text: ` ${why}` }));
   const note = (text) => el("p", { class: "note warn", text });
   const yes = async () => { proposal = { ...proposal, kept: (await post({ name: proposal.name, digest: proposal.digest })).kept }; say("kept as a tool"); later(); };

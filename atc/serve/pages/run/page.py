@@ -116,7 +116,7 @@ def run_file(stored: StoredRun, *, most_whole: int = MOST_WHOLE) -> RunFile:
             room -= len(text)
             wholes[f"w{number}-{pointer}"] = text
     events += map(damage, made.damage[told:])
-    rest = f"`atc show {stored.run_id} --json` has all of it"
+    rest = f"`atc runs show {stored.run_id} --json` has all of it"
     if parts:
         what = "1 value is" if parts == 1 else f"{parts:,} values are"
         made.left_out.append(f"{what} here in part: the whole would make this file too large. {rest}.")
