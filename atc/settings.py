@@ -73,7 +73,7 @@ class Settings(BaseSettings):
     temperature: float = Field(0.0, ge=0, le=2, description="sampling temperature of the first program")
     seed: int = Field(0, ge=0, description="seed of the sampling, if the endpoint takes one")
     max_tokens: int = Field(1024, ge=16, description="most tokens of one reply")
-    thinking_tokens: int = Field(8192, ge=0, description="most tokens of thinking before a reply, beside `max_tokens`")
+    thinking_tokens: int = Field(8192, ge=0, description="most tokens of thinking before a reply, besides `max_tokens`")
 
     extra_body: dict[str, Any] = Field(
         {}, description='more fields of each request to an endpoint, as JSON: `{"reasoning_effort": "low"}`'
@@ -84,12 +84,12 @@ class Settings(BaseSettings):
     prompt_tokens: int | None = Field(
         None,
         ge=256,
-        description="most tokens of a prompt; default: 4,000 for the embedded model, else what the context allows",
+        description="most tokens of a prompt; default: 4,000 for the local model, else what the context allows",
     )
     keep_prompts: Literal["tools", "instructions", "nothing"] = Field(
         "tools",
-        description="the prompt caches that the embedded model keeps on disk: `tools` (the tools' documents and the "
-        "instructions), `instructions` alone, or `nothing`",
+        description="the prompt caches that the local model keeps on disk: `tools` (the tools' documents and the "
+        "instructions), only `instructions`, or `nothing`",
     )
     model_stall_s: float = Field(
         300.0, gt=0, description="seconds without output of the model's endpoint after which a request is given up"
@@ -100,13 +100,13 @@ class Settings(BaseSettings):
     )
     retrieval: str = Field(
         "auto",
-        description="how tools are found: `auto` (by words, and by meaning if an encoder is there), `lexical` "
+        description="how tools are found: `auto` (by words, and by meaning if an embedding model is there), `lexical` "
         "(by words), `hybrid` (all that the index can), `planned` (the model plans the queries), or an installed way",
     )
     planned_ranking: PlannedRanking = Field(
         "similarity",
         description="how `planned` joins the rankings of its queries: `similarity` (each counts as far as it fits a "
-        "tool), or `peak` (the best place of a tool in any); by words alone it is always `peak`",
+        "tool), or `peak` (the best place of a tool in any); only by words, it is always `peak`",
     )
     planner_model: str | None = Field(
         None, description="model that plans the search for tools, as `model` names one; default: the model of the run"
@@ -129,8 +129,8 @@ class Settings(BaseSettings):
     )
     probe: Literal["off", "reads"] = Field(
         "off",
-        description="`reads`: before the first program, offered tools whose response no document describes are called "
-        "to learn its shape, if they surely read and their arguments are known: 10 calls and 5 seconds at most",
+        description="`reads`: before the first program, call offered tools whose response no document "
+        "describes, if they only read and their arguments are known: 10 calls and 5 seconds at most",
     )
     strategy: str = Field("chain", description="how tasks are solved: a strategy's name, MODULE:NAME or FILE.py:NAME")
     max_revisions: int = Field(3, ge=0, description="programs that run after the first (α of the paper)")
@@ -147,7 +147,7 @@ class Settings(BaseSettings):
     answer: str | None = Field(
         None, description="type of the value: number, text, list, yes/no, record, FILE.json or MODULE:TYPE"
     )
-    sentence: bool = Field(True, description="let a program say its result in a sentence")
+    sentence: bool = Field(True, description="let a program give its result in a sentence")
 
     instructions: str = Field(
         "", max_length=MAX_INSTRUCTIONS, description="standing wishes for every task, such as `answer in German`"
@@ -155,17 +155,17 @@ class Settings(BaseSettings):
     reuse_reads_s: float = Field(
         300.0,
         ge=0,
-        description="seconds for which reads are used again: a conversation's earlier ones, and those of a run that "
-        "waited for a yes; 0: never",
+        description="seconds for which reads are used again: a conversation's earlier ones, and those of a run "
+        "that waited for approval; 0: never",
     )
 
     approve: ApproveChoice | None = Field(
         None,
-        description="calls that are not reads: ask, never, always or park (the run ends, and waits for a yes); "
+        description="calls that are not reads: ask, never, always or park (the run ends, and waits for approval); "
         "default: ask on a terminal, else never",
     )
     warnings: WarningsChoice = Field(
-        "ask", description="such calls, if they depend on a warning of the check: ask (always needs a yes), or allow"
+        "ask", description="such calls, if they depend on a warning of the check: ask (always needs approval), or allow"
     )
 
     permissions: Path | None = Field(
@@ -186,7 +186,7 @@ class Settings(BaseSettings):
     approval_url: str | None = Field(
         None,
         max_length=2_000,
-        description="address that is told what waits for a yes, and may decide: https, or http to this machine",
+        description="address that receives what waits for approval, and may decide: https, or http to this machine",
     )
     approval_secret: SecretStr | None = Field(
         None, min_length=16, description="secret that signs what is sent to `approval_url`, and its answers"
@@ -212,7 +212,7 @@ class Settings(BaseSettings):
     sandbox_require: Literal["N", "L", "F"] = Field(
         "L", description="the least isolation to accept: N namespaces, L Landlock, F no files; the best is used"
     )
-    sandbox_preload: Names = Field((), description="packages that programs may use beside the standard library")
+    sandbox_preload: Names = Field((), description="packages that programs may use besides the standard library")
     sandbox_image: str = Field("atc-sandbox", description="image of the docker driver (`make image` builds it)")
     sandbox_token: SecretStr | None = Field(None, description="token of the sandbox service")
     wall_s: float = Field(120.0, gt=0, description="seconds that a program may run")
@@ -244,28 +244,28 @@ class Settings(BaseSettings):
     )
     kept_dir: Path = Field(
         default_factory=lambda data: _beside_runs(data, "kept"),
-        description="folder of the programs that you kept as tools; by default beside the one of runs",
+        description="folder of the programs that you kept as tools; by default next to the one of runs",
     )
     store: SecretStr | None = Field(
-        None, description="database of runs in place of a folder, for many machines: `postgresql://USER@HOST/NAME`"
+        None, description="database of runs instead of a folder, for many machines: `postgresql://USER@HOST/NAME`"
     )
     store_lease_s: float = Field(
         30.0,
         ge=1,
         le=3600,
-        description="seconds after which another machine may go on with a run, if its process does not renew the lease",
+        description="seconds after which another machine may continue a run, if its process does not renew the lease",
     )
     keep_runs: bool = Field(True, description="write a trace and a journal of every run")
     runs_kept: int = Field(
-        500, ge=1, description="how many of the newest runs are kept, beside those in progress or in doubt"
+        500, ge=1, description="how many of the newest runs are kept, besides those in progress or in doubt"
     )
     runs_kept_days: float | None = Field(
-        None, gt=0, description="days for which runs are kept, beside those in progress or in doubt; default: for ever"
+        None, gt=0, description="days for which runs are kept, besides those in progress or in doubt; default: for ever"
     )
 
     otel: bool = Field(
         False,
-        description="report runs as OpenTelemetry spans and metrics, as the OTEL_* variables say (docs/runs.md)",
+        description="report runs as OpenTelemetry spans and metrics, as the OTEL_* variables configure",
     )
 
     learn: bool = Field(

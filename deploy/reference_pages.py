@@ -11,6 +11,7 @@ import inspect
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,27 +20,57 @@ import typer
 from pydantic.fields import FieldInfo
 
 from atc.cli import app, commands_of
+from atc.cli.help import SOURCES, STRATEGIES
 from atc.settings import Settings
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
 
 
+SHARED = 3
+"""Commands that have an option in common, from which it stands in a section of its own."""
+
+
 def commands_page() -> str:
     """Every command with its help, arguments and options, as Markdown."""
+    commands = [*_commands(typer.main.get_command(app), "atc")]
+    lines = {path: [line for each in command.params if (line := _line(each))] for path, command in commands}
+    counts = Counter(line for each in lines.values() for line in each)
+    often = [line for line, count in counts.most_common() if count >= SHARED]
+    shared = list({_first(line): line for line in reversed(often)}.values())  # of two with a name, the commoner one
     parts = [
         "# Commands\n",
-        "What `atc --help` and `atc COMMAND --help` say, on one page.",
-        "[Exit codes](messages.md#exit-codes) say how a command ended.",
-        "`--set NAME=VALUE` takes any [setting](settings.md), so that few settings have an option of their own.\n",
+        "What `atc --help` and `atc COMMAND --help` print, on one page.",
+        "`--set NAME=VALUE` takes any [setting](settings.md), so that few settings have an option of their own.",
+        "[Messages and exit codes](messages.md#exit-codes) are on a page of their own.\n",
         "```console\n$ atc --version\n```\n",
+        "## Sources of tools\n",
+        "`--tools SOURCE` names tools. `atc help sources` prints the forms:\n",
+        f"```text\n{SOURCES}\n```\n",
+        "## Strategies\n",
+        f"```text\n{STRATEGIES}\n```\n",
+        "## Shared options\n",
+        f"At least {_NUMBERS[SHARED]} commands take each of these. A command lists their names after *Also*;",
+        "most take `--json` and `--set`, too.\n",
+        *sorted(shared),
+        "",
     ]
-    for path, command in _commands(typer.main.get_command(app), "atc"):
+    for path, command in commands:
         parts.append(f"## {path}\n")
         parts.append(f"{_text(command.help)}\n")
-        rows = [row for parameter in command.params if (row := _row(parameter))]
-        if rows:
-            parts += ["| | what it does | default |", "| --- | --- | --- |", *rows, ""]
+        parts += [line for line in lines[path] if line not in shared]
+        also = [_first(line) for line in lines[path] if line in shared]
+        if also := [name for name in also if name not in ("`--json`", "`--set`")]:
+            parts += [*([""] if any(line not in shared for line in lines[path]) else []), f"*Also* {', '.join(also)}."]
+        parts += [""] if lines[path] else []
     return "\n".join(parts).rstrip() + "\n"
+
+
+_NUMBERS = {3: "three", 4: "four", 5: "five"}
+
+
+def _first(line: str) -> str:
+    """The name that stands first in the line of an option: ``- `--tools SOURCE`, …`` → `` `--tools` ``."""
+    return f"`{line.split('`')[1].split()[0]}`"
 
 
 def settings_page() -> str:
@@ -73,18 +104,22 @@ def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield from _commands(inner, f"{path} {name}")
 
 
-def _row(parameter: Any) -> str:
-    """A row of a command's table; empty for what is not shown."""
+def _line(parameter: Any) -> str:
+    """A line of a command's list; empty for what is not shown."""
     if getattr(parameter, "hidden", False) or parameter.name == "help":
         return ""
     if parameter.param_type_name == "option":
-        value = "" if parameter.is_flag or parameter.count else f" {parameter.metavar or _value(parameter.opts[0])}"
-        names = ", ".join(f"`{name}{value}`" for name in (*parameter.opts, *parameter.secondary_opts))
+        metavar = parameter.metavar if parameter.metavar is not None else _value(parameter.opts[0])
+        value = f" {metavar}" if metavar and not parameter.is_flag else ""
+        names = ", ".join(
+            f"`{name}{value if name.startswith('--') else ''}`" for name in (*parameter.opts, *parameter.secondary_opts)
+        )
     else:
         names = f"`{(parameter.metavar or parameter.name or '').upper()}`"
     default = parameter.default
-    shown = "" if default in (None, False, (), []) or callable(default) else f"`{default}`"
-    return f"| {names} | {_text(getattr(parameter, 'help', ''))} | {shown} |"
+    shown = "" if default in (None, False, (), [], "") or callable(default) else f" Default: `{default}`."
+    text = _text(getattr(parameter, "help", "")).replace(" May be given several times.", " Repeatable.")
+    return f"- {names}: {text}{shown}"
 
 
 def _value(option: str) -> str:

@@ -47,8 +47,8 @@ def index(
         typer.Option(
             "--used-together",
             metavar="FILE",
-            help="What tasks used together, a line each: an object with `tools` (names) and `count`. It replaces "
-            "what the index knew of it.",
+            help="Tools that tasks used together, a line each: an object with `tools` (names) and `count`. It "
+            "replaces the earlier ones of the index.",
         ),
     ] = None,
     openapi: options.OpenApi = None,
@@ -97,7 +97,7 @@ def _left_out(used: Used) -> str:
 @guarded
 @options.takes("model", "retrieval")
 def search(
-    query: Annotated[str, typer.Argument(help="What a tool must do, in your words.")],
+    query: Annotated[str, typer.Argument(help="The task of a tool, in your words.")],
     given: options.Given,
     tools: options.Tools = None,
     folder: Annotated[

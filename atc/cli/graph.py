@@ -153,7 +153,7 @@ def correct(
     source: options.Source,
     there: Annotated[
         bool | None,
-        typer.Option("--exists/--absent", help="It is so, whatever runs and documents say; or it is not."),
+        typer.Option("--exists/--absent", help="It is so, whatever runs and documents show; or it is not."),
     ] = None,
     clear: Annotated[bool, typer.Option("--clear", help="Take your correction back.")] = False,
     instead: Annotated[bool, typer.Option("--instead", help="About tools: TO can take the place of FROM.")] = False,
@@ -262,7 +262,7 @@ def export_(
 @app.command("import")
 @guarded
 def import_(
-    file: Annotated[Path, typer.Argument(help="What `atc graph export` wrote.")], as_json: options.Json = False
+    file: Annotated[Path, typer.Argument(help="File that `atc graph export` wrote.")], as_json: options.Json = False
 ) -> None:
     """Take in what somebody else's runs taught. It counts less than your own, and never as a correction."""
     if not file.is_file():

@@ -96,7 +96,9 @@ TOPICS = {"sources": SOURCES, "strategies": STRATEGIES, "exit-codes": EXIT_CODES
 
 
 @guarded
-def explain(topic: Annotated[str | None, typer.Argument(help="sources, strategies or exit-codes.")] = None) -> None:
+def explain(
+    topic: Annotated[str | None, typer.Argument(help="Topic: sources, strategies or exit-codes.")] = None,
+) -> None:
     """Explain what options take: sources, strategies, exit-codes."""
     if topic is None:
         out.print(f"`atc help TOPIC` explains: {', '.join(TOPICS)}. `atc COMMAND --help` explains a command.")

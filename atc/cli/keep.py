@@ -52,7 +52,7 @@ def keep(
             help="Confirm that this value, which a call had returned, stays. May be given several times.",
         ),
     ] = None,
-    about: Annotated[str, typer.Option("--about", metavar="TEXT", help="What the tool does, in one sentence.")] = "",
+    about: Annotated[str, typer.Option("--about", metavar="TEXT", help="The tool's purpose, in one sentence.")] = "",
     into: Annotated[
         Path | None,
         typer.Option("--into", metavar="DIR", help="Folder of its file; it then needs `atc trust <folder>`."),

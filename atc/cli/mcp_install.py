@@ -33,7 +33,7 @@ def install(
     extra: Annotated[
         list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="More options for `atc mcp`, as they are.")
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="What the client calls ATC (default `atc`).")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of ATC in the client (default `atc`).")] = None,
     scope: Scope = "user",
     tools: Annotated[
         list[str] | None,
@@ -86,7 +86,7 @@ def install(
 @guarded
 def uninstall(
     client: Annotated[str, typer.Argument(help="The client: `atc mcp install --list` names all.")],
-    name: Annotated[str | None, typer.Option("--name", help="What the client calls ATC.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of ATC in the client.")] = None,
     scope: Scope = "user",
     config: Config = None,
     yes: Yes = False,

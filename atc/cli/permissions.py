@@ -47,7 +47,7 @@ UNTRUSTED = "untrusted tools"
 AFTER_UNTRUSTED = 'after_untrusted = "allow"'
 
 File = Annotated[Path | None, typer.Argument(help="The permissions file; by default the one that `atc run` takes.")]
-Principal = Annotated[str, typer.Option(help="Who calls: `local` (you, and clients over pipes), or a token's owner.")]
+Principal = Annotated[str, typer.Option(help="Caller: `local` (you, and clients over pipes), or a token's owner.")]
 ClientName = Annotated[str, typer.Option("--client", help="Name that a client gives itself.")]
 ReadOnly = Annotated[bool | None, typer.Option("--read-only", help="As if only reads were made.")]
 From = Annotated[
@@ -132,7 +132,7 @@ def explain(
     ] = None,
     permissions: PermissionsFile = None,
     tools: options.Tools = None,
-    effect: Annotated[Effect, typer.Option(help="Effect of the tool, if no --tools say it.")] = Effect.UNKNOWN,
+    effect: Annotated[Effect, typer.Option(help="Effect of the tool, where no --tools are given.")] = Effect.UNKNOWN,
     principal: Principal = "local",
     client: ClientName = "",
     read_only: ReadOnly = None,

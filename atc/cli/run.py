@@ -56,7 +56,7 @@ Images = Annotated[
     "model", "strategy", "sandbox", "approve", "read_only", "probe", "ask_user", "answer", "instructions", panels=True
 )
 def run(
-    task: Annotated[str, typer.Argument(help="What you want, in plain words; `-` reads it from standard input.")],
+    task: Annotated[str, typer.Argument(help="Your task, in plain words; `-` reads it from standard input.")],
     source: options.Source,
     given: options.Given,
     image: Images = None,

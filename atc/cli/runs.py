@@ -96,7 +96,7 @@ def list_runs(limit: Limit = 20, as_json: options.Json = False) -> None:
 
 @guarded
 def search_runs(
-    query: Annotated[str, typer.Argument(help=f"What the runs must fit: {FORMS}.")],
+    query: Annotated[str, typer.Argument(help=f"Conditions: {FORMS}.")],
     limit: Limit = 20,
     as_json: options.Json = False,
 ) -> None:

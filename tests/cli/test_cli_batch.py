@@ -42,9 +42,9 @@ def test_wrong_lines_are_all_told_and_nothing_runs(endpoint: Any) -> None:
         (["tasks.jsonl", "--approve", "ask"], "nobody is asked"),
         (["tasks.jsonl", "--on", "mars"], "ray:ADDRESS"),
         (["tasks.jsonl", "--on", "ray:ray://host:1"], "ray://… is not supported"),
-        (["tasks.jsonl", "--budget", "seconds=0"], "budget of seconds"),
-        (["tasks.jsonl", "--budget-s", "0"], "--budget-s is `--budget seconds=NUMBER` now"),
-        (["tasks.jsonl", "--budget", "tokens=many"], "--budget takes money=NUMBER, tokens=NUMBER"),
+        (["tasks.jsonl", "--total-s", "0"], "budget of seconds"),
+        (["tasks.jsonl", "--budget-s", "0"], "`--budget-s` is now `--total-s`"),
+        (["tasks.jsonl", "--budget", "tokens=many"], "--budget is now `--total-money N, --total-tokens N"),
     ],
 )
 def test_wrong_use_is_refused(arguments: list[str], message: str) -> None:

@@ -87,8 +87,8 @@ def refused(*arguments: str, code: int = 2) -> str:
 
 def test_show_says_what_feeds_a_tool_what_it_feeds_and_why() -> None:
     taught()
-    printed("correct", "get_orders[]", "get_user.user_id", "--no", *T)
-    printed("correct", "--instead", "get_user", "get_orders", "--no", *T)
+    printed("correct", "get_orders[]", "get_user.user_id", "--absent", *T)
+    printed("correct", "--instead", "get_user", "get_orders", "--absent", *T)
     found = printed("show", "get_user", *T)
     assert (found["calls"]["ok"], found["calls"]["failed"]) == pytest.approx((2, 1), abs=0.2)
     assert found["stood_in"] == {"1": 2.0}
@@ -134,10 +134,10 @@ def test_a_damaged_store_is_a_line_beside_the_result() -> None:
     assert file.name in ran.stderr
 
 
-@pytest.mark.parametrize(("said", "kept"), [("--yes", {EDGE: True}), ("--no", {EDGE: False}), ("--clear", {})])
+@pytest.mark.parametrize(("said", "kept"), [("--exists", {EDGE: True}), ("--absent", {EDGE: False}), ("--clear", {})])
 def test_an_edge_is_corrected_in_the_words_in_which_it_is_shown(said: str, kept: dict[Any, bool]) -> None:
     shown = printed("show", "get_user", *T)["fed_by"][0]
-    printed("correct", shown["from"], shown["to"], "--yes", *T)
+    printed("correct", shown["from"], shown["to"], "--exists", *T)
     made = printed("correct", shown["from"], shown["to"], said, *T)
     assert learnt().corrected_feeds == kept
     assert made == {
@@ -153,27 +153,27 @@ def test_an_edge_is_corrected_in_the_words_in_which_it_is_shown(said: str, kept:
     printed("correct", "--same", "get_user.user_id", "get_orders.user_id", said, *T)
     assert list(learnt().corrected_same.values()) == list(kept.values())
     (means,) = printed("show", "get_user", *T)["means"]
-    assert (means["same"] == ["get_orders.user_id"]) is (said != "--no")
+    assert (means["same"] == ["get_orders.user_id"]) is (said != "--absent")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("search_user.users[].user_id", "get_user.user_id"), "say one of three: --yes"),
-        (("search_user.users[].user_id", "get_user.user_id", "--yes", "--clear"), "say one of three"),
-        (("search_user.users[].userid", "get_user.user_id", "--yes"), "did you mean users[].user_id"),
+        (("search_user.users[].user_id", "get_user.user_id"), "give one of three: --exists"),
+        (("search_user.users[].user_id", "get_user.user_id", "--exists", "--clear"), "give one of three"),
+        (("search_user.users[].userid", "get_user.user_id", "--exists"), "did you mean users[].user_id"),
         (
-            ("search_user.users[].user_id", "get_user.id", "--no"),
+            ("search_user.users[].user_id", "get_user.id", "--absent"),
             "'id' is no argument of get_user: did you mean user_id?",
         ),
         (
-            ("search_user.users[].user_id", "get_user.user_id", "--no", "--instead"),
+            ("search_user.users[].user_id", "get_user.user_id", "--absent", "--instead"),
             "there is no tool 'search_user.users[]",
         ),
-        (("get_user.user_id", "get_user.user_id", "--no", "--same"), "is the same as itself"),
-        (("get_user.user_id", "get_orders", "--no", "--same"), "write get_orders.ARGUMENT"),
-        (("get_user", "get_orders", "--no", "--same", "--instead"), "give one of them"),
-        (("get_user", "get_user", "--no", "--instead"), "a tool cannot take its own place"),
+        (("get_user.user_id", "get_user.user_id", "--absent", "--same"), "is the same as itself"),
+        (("get_user.user_id", "get_orders", "--absent", "--same"), "write get_orders.ARGUMENT"),
+        (("get_user", "get_orders", "--absent", "--same", "--instead"), "give one of them"),
+        (("get_user", "get_user", "--absent", "--instead"), "a tool cannot take its own place"),
     ],
 )
 def test_a_wrong_correction_is_refused(arguments: tuple[str, ...], message: str) -> None:
@@ -191,7 +191,7 @@ def test_tools_are_forgotten_or_everything_is() -> None:
     assert not learnt()
     assert "name the tools to forget, or a source with --tools, or give --all" in refused("forget")
     assert "leave the names out, or leave --all out" in refused("forget", "get_user", "--all")
-    assert "leave --all out to forget those of --tools alone" in refused("forget", "--all", *T)
+    assert "leave --all out to forget those of --tools" in refused("forget", "--all", *T)
     assert "say with --tools" in refused("forget", "get_user")
     assert "did you mean get_user" in refused("forget", "get_usr", *T)
 
@@ -216,13 +216,13 @@ def test_a_source_is_forgotten_alone() -> None:
 
 def test_what_was_learnt_is_written_to_share_and_taken_in() -> None:
     taught()
-    facts = printed("export", "out.jsonl")["facts"]
+    facts = printed("export", "-o", "out.jsonl")["facts"]
     assert facts
     assert [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
     assert "out.jsonl is there already: name another file, or write over it with --force" in refused(
-        "export", "out.jsonl"
+        "export", "-o", "out.jsonl"
     )
-    assert atc("graph", "export", "out.jsonl", "--force").stdout == f"wrote {facts} facts to out.jsonl\n"
+    assert atc("graph", "export", "-o", "out.jsonl", "--force").stdout == f"wrote {facts} facts to out.jsonl\n"
     printed("forget", "--all")
     assert printed("import", "out.jsonl") == {"file": "out.jsonl", "facts": facts}
     assert EDGE in learnt().feeds
@@ -230,9 +230,9 @@ def test_what_was_learnt_is_written_to_share_and_taken_in() -> None:
     assert "other.jsonl" in refused("import", "other.jsonl")
     assert "is not there: name what" in refused("import", "no.jsonl")
     assert "is no file" in refused("import", ".")
-    assert "no is no folder: make it first" in refused("export", "no/out.jsonl")
-    assert ". is a folder: name a file" in refused("export", ".")
-    assert "cannot be written" in refused("export", "/proc/out.jsonl")
+    assert "no is no folder: make it first" in refused("export", "-o", "no/out.jsonl")
+    assert ". is a folder: name a file" in refused("export", "-o", ".")
+    assert "cannot be written" in refused("export", "-o", "/proc/out.jsonl")
 
 
 def test_a_picture_is_drawn_as_a_page_or_for_papers() -> None:

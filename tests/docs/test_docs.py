@@ -18,7 +18,7 @@ from tests.support.fake_openai_server import says, serving
 PROGRAM = (
     '```python\nfound = find_cities(name="Lyon", country_code="FR")\nanswer = found["cities"][0]["population"]\n```'
 )
-UNSAFE = ("model pull", "model serve", "atlas serve", "make ", "pip ", "model info")
+UNSAFE = ("model pull", "model serve", "tools serve-demo", "make ", "pip ", "model info")
 """Commands that fetch, or that never end: shown, not run here."""
 
 
@@ -83,7 +83,7 @@ def paced(line: str) -> object:
 @pytest.mark.parametrize("line", [paced(line) for line in commands()])
 def test_commands_run(line: str, endpoint: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    if any(word in line for word in ("atc show", "atc runs show", "atc resume")):
+    if any(word in line for word in ("runs show", "atc resume")):
         CliRunner().invoke(app, ["run", "How many people live in Lyon?", "--tools", "atlas", "--no-sentence"])
     result = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
     assert result.exit_code == 0, result.output
@@ -101,15 +101,21 @@ def test_every_command_is_documented() -> None:
         "tools search",
         "tools index",
         "tools browse",
-        "learn",
+        "tools call",
+        "tools learn",
         *(f"graph {command}" for command in ("show", "path", "draw", "correct", "forget", "export", "import")),
         "model pull",
         "model serve",
         "model info",
-        "runs",
-        "show",
+        "runs list",
+        "runs show",
+        "runs search",
+        "runs delete",
+        "runs approvals",
+        "permissions audit",
+        "sandbox serve",
         "resume",
-        "atlas serve",
+        "tools serve-demo",
         "doctor",
         "trust",
     ):

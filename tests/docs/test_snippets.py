@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 
 from atc.calls.permissions.document import read_document
 from atc.cli import app
+from atc.cli.options import DEFAULT_TOOLS
+from atc.cli.renamed import renamed
 from atc.settings import Settings
 from benchmarks import tasks
 from tests.docs.test_papers import problems_of_benchmark
@@ -150,7 +152,7 @@ def test_the_command_line_takes_what_is_not_run_here(tmp_path: Path, monkeypatch
     found = {call: problem for call in CALLS if (problem := problem_of(words_of(call)))}
     assert CALLS
     assert not found, found
-    assert problem_of(["learn", "--nowhere"])
+    assert problem_of(["tools", "learn", "--nowhere"])
     assert problem_of(["graph", "sho", "x"])
 
 
@@ -174,6 +176,25 @@ def test_a_command_in_a_sentence_has_no_wrong_name(
     monkeypatch.chdir(tmp_path)
     said = problem_of(shlex.split(command)[1:])
     assert not re.search(r"No such (option|command)|unexpected extra", said), said
+
+
+def test_no_page_has_a_name_of_the_version_before(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = {
+        (each.block.document.name, each.text) for each in SNIPPETS if re.match(r"(\$ )?([A-Z_]+=\S+ )*atc ", each.text)
+    }
+    for document in ALL:
+        prose = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+        texts |= {(document.name, found[1]) for found in re.finditer(r"`(atc [^`\n]+)`", prose)}
+    wrong = []
+    for page, text in sorted(texts):
+        try:
+            words = words_of(text)
+        except ValueError:  # a piece of a command, with one quote
+            continue
+        renamed(words)
+        if said := capsys.readouterr().err:
+            wrong.append(f"{page}: {text}: {' '.join(said.split())}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_benchmarks_have_these_options() -> None:
@@ -221,7 +242,12 @@ def test_commands_run(commands: list[Snippet], folder: Path, monkeypatch: pytest
             for assignment in shlex.split(found[1]):
                 name, _, value = assignment.partition("=")
                 of_ours = name.startswith("ATC_") and not name.startswith("ATC_PEER_PYTHON_")  # those are the ruler's
-                assert not of_ours or f"{name[4:].lower()}" in Settings.model_fields or "TOKEN" in name
+                assert (
+                    not of_ours
+                    or f"{name[4:].lower()}" in Settings.model_fields
+                    or "TOKEN" in name
+                    or name == DEFAULT_TOOLS
+                )
                 if "://" not in value and "$" not in value:
                     monkeypatch.setenv(name, value)
             Settings()
@@ -243,7 +269,7 @@ def test_commands_run(commands: list[Snippet], folder: Path, monkeypatch: pytest
 
 def run_before(commands: list[Snippet]) -> None:
     """A run, where a command shows or deletes one."""
-    if any(re.search(r"atc (show|runs)", each.text) for each in commands):
+    if any(re.search(r"atc runs", each.text) for each in commands):
         CliRunner().invoke(app, ["run", "How many people live in Lyon?", "--tools", "atlas", "--no-sentence"])
 
 

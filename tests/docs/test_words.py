@@ -152,6 +152,16 @@ def test_every_command_and_option_has_a_help_text_of_one_form() -> None:
     assert len(helps()) > 300
 
 
+def test_help_texts_do_without_the_words_that_pages_do_without() -> None:
+    wrong = [
+        f"{name}: {found[0]}: {text}"
+        for name, text in helps()
+        for pattern in english.AVOIDED
+        if (found := re.search(pattern, text or "", re.IGNORECASE))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.parametrize("text", [None, " ", "no capital.", "No end", "Of the tool.", "A \\[list]."])
 def test_a_wrong_help_text_is_seen(text: str | None) -> None:
     assert list(problems_of_help(text))
