@@ -1,5 +1,5 @@
-# The image of the docker sandbox, and of the sandbox as a service: `make image`. docs/docker.md tells of both.
-# With other extras, the image of a batch's workers: docs/deploy.md.
+# The image of the docker sandbox, and of the sandbox as a service: `make image`. docs/service.md tells of both.
+# With other extras, the image of a batch's workers: docs/service.md.
 ARG BASE=python:3.11-slim
 
 FROM ${BASE} AS build

@@ -37,7 +37,7 @@ SITE_PACKAGES := 'linkchecker>=10.6' 'mkdocs>=1.6,<2' 'mkdocs-material>=9.8,<10'
 FRAMEWORK_PACKAGES := 'langchain>=1.4' 'langchain-core>=1.7' hypothesis pytest
 # The evaluations of Inspect need some hundred packages, so they have an environment of their own. They are pinned: figures are of one version.
 INSPECT_PACKAGES := 'inspect-ai==0.3.285' 'inspect-evals[agentdojo]==0.26.0' hypothesis pytest
-# Agents of others that the ruler compares with (docs/ruler.md). One of them needs an older openai than ATC: it has an environment without ATC.
+# Agents of others that the task benchmark compares with (benchmarks/README.md). One of them needs an older openai than ATC: it has an environment without ATC.
 PEER_EXTRAS := peer-pydantic-ai,peer-smolagents
 CODEACT := .venv-codeact
 CODEACT_PACKAGES := 'langgraph-codeact>=0.1.3' 'langchain-openai>=0.3'
@@ -87,7 +87,7 @@ docs:  ## the documentation as a site, in build/site; every link and every headi
 package-check: $(VENV)/.test release-tools  ## the wheel and the sdist, installed outside the repository and used from there
 	$(BIN)/python -m pytest -rs tests/package
 
-release-check: package-check  ## all that a release must hold (docs/releasing.md); archives, hashes and SBOM in dist/; REHEARSAL=1 before the tag
+release-check: package-check  ## all that a release must hold (CONTRIBUTING.md); archives, hashes and SBOM in dist/; REHEARSAL=1 before the tag
 	$(RELEASE)/bin/python deploy/release_check.py $(if $(REHEARSAL),--rehearsal)
 
 stranger: release-tools  ## from `pip install` to the first right answer, four ways, commands and seconds: ARGS="--document FILE --container IMAGE"
@@ -112,7 +112,7 @@ frameworks: $(FRAMEWORKS)/.done $(INSPECT)/.done  ## LangChain, pydantic-ai, smo
 	$(FRAMEWORKS)/bin/python -m pytest -m slow -rs tests/frameworks --ignore-glob='*/test_inspect*'
 	$(INSPECT)/bin/python -m pytest -m slow -rs tests/frameworks/test_inspect*.py tests/frameworks/test_frameworks_docs.py
 
-peers: $(VENV)/.test $(FRAMEWORKS)/.done $(CODEACT)/.done  ## agents of others for the ruler (docs/ruler.md), and the tests that need them
+peers: $(VENV)/.test $(FRAMEWORKS)/.done $(CODEACT)/.done  ## agents of others for the task benchmark (benchmarks/README.md), and the tests that need them
 	ATC_PEER_PYTHON_RUN_SMOLAGENTS=$(CURDIR)/$(FRAMEWORKS)/bin/python \
 	ATC_PEER_PYTHON_RUN_PYDANTIC_AI=$(CURDIR)/$(FRAMEWORKS)/bin/python \
 	ATC_PEER_PYTHON_RUN_LANGGRAPH_CODEACT=$(CURDIR)/$(CODEACT)/bin/python \
@@ -134,7 +134,7 @@ docker-engine:
 docker-image: docker-engine
 	@docker image inspect $(IMAGE) >/dev/null 2>&1 || $(MAKE) --no-print-directory image
 
-bench-tasks: $(VENV)/.demo $(VENV)/.test  ## the ruler (docs/ruler.md): DATA=dir with the third-party tasks, ARGS="--quick"
+bench-tasks: $(VENV)/.demo $(VENV)/.test  ## the task benchmark (benchmarks/README.md): DATA=dir with the third-party tasks, ARGS="--quick"
 	@$(BIN)/atc model pull $(PULL)
 	$(BIN)/python -m benchmarks.tasks $(if $(DATA),--data "$(DATA)") $(ARGS)
 

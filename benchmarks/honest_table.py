@@ -46,7 +46,7 @@ def table(rows: Sequence[Row]) -> str:
         "",
     ]
     told += [
-        f"| | solved (95 %) | it alone, and {RULER} alone | McNemar's p | tokens a try | model calls a try |",
+        f"| | solved (95 %) | only it, and only {RULER} | McNemar's p | tokens a try | model calls a try |",
         "| --- | --- | --- | --- | --- | --- |",
         *(f"| `{name}` | {_in_all(total[name])} |" for name in systems),
         "",

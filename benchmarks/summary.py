@@ -204,7 +204,7 @@ unread: the tasks that nobody has read (benchmarks/read_tasks.txt), over all env
 (two-sided).
 wrong: answered, and not solved. called: tries that made all calls of the solution, and had them answered, of those of
 which that is known. restbench and toolflow know no more: what stands under solved there is that alone. Figures of the
-old judge cannot be compared with later ones (docs/ruler.md).
+old judge cannot be compared with later ones (benchmarks/README.md).
 stated: of the tasks that say all that their solution needs. first: by the first program or step. path, prec: Path% and
 Prec% (ATC §5). asked: model calls a try. tokens: read + written. tools: calls that reached a tool. s: seconds, kept
 replies at their first cost; of these in the model, in tools, in the system itself. Difficulty: tasks whose solution

@@ -1,6 +1,6 @@
 """What a release must hold; builds its archives, their hashes and the bill of materials into a folder.
 
-``make release-check`` runs it after the tests of the package. Nothing is published; docs/releasing.md has the steps.
+``make release-check`` runs it after the tests of the package. Nothing is published; CONTRIBUTING.md has the steps.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""A web handler starts a task, shows the call that waits for a yes, and goes on when its user has decided.
+"""A web application starts a task, shows the call that waits for approval, and continues when its user has decided.
 
 python examples/approval_in_a_web_handler.py
 """
 
 import asyncio
-import secrets
 import socket
 from typing import Any, TypedDict
 
@@ -16,9 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from atc import Agent, ApprovalRequest, Result, tool
-
-WAIT_S = 600  # a question that nobody decides is a no after ten minutes
+from atc import Agent, Result, UsageError, tool
 
 
 class Room(TypedDict):
@@ -43,100 +40,71 @@ def reserve(room: str, people: int) -> Reservation:
     return {"number": f"R-{room}-{people}"}
 
 
-class Job:
-    """One task of one user, and the question that waits for this user."""
-
-    def __init__(self, task: str) -> None:
-        self.question: dict[str, Any] | None = None
-        self.asked = 0
-        self.work = asyncio.create_task(self.run(task))
-
-    async def run(self, task: str) -> Result:
-        async with Agent([free_rooms, reserve], approve=self.approve, sentence=False) as agent:
-            return await agent.arun(task)
-
-    async def approve(self, request: ApprovalRequest) -> bool:
-        """ATC awaits this before each call that is not a read. Only ``True`` is a yes."""
-        self.asked += 1
-        self.question = {"number": self.asked, "tool": request.tool, "arguments": request.arguments}
-        self.question["warnings"] = request.warnings
-        self.decision: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        try:
-            return await asyncio.wait_for(self.decision, WAIT_S)
-        except TimeoutError:
-            return False
-        finally:
-            self.question = None
+AGENT = Agent([free_rooms, reserve], approve="park", sentence=False)
+OWNERS: dict[str, str] = {}  # run → user; keep it in your database
 
 
-JOBS: dict[str, Job] = {}
+def user_of(request: Request) -> str:
+    return request.headers["X-User"]  # your sign-in
 
 
-def job_of(request: Request) -> Job:
-    if (job := JOBS.get(request.path_params["job"])) is None:
-        raise HTTPException(404)
-    return job
-
-
-async def begin(request: Request) -> JSONResponse:
-    name = secrets.token_urlsafe()  # nobody can guess it
-    JOBS[name] = Job((await request.json())["task"])
-    return JSONResponse({"job": name}, 202)
-
-
-async def look(request: Request) -> JSONResponse:
-    job = job_of(request)
-    if job.question is not None:
-        return JSONResponse({"status": "waiting", "question": job.question})
-    if not job.work.done():
-        return JSONResponse({"status": "working"})
-    result = job.work.result()
+def shown(result: Result[Any]) -> JSONResponse:
+    pending = [
+        {"call": call.index, "tool": call.tool, "arguments": call.arguments, "warnings": call.warnings}
+        for call in result.pending
+    ]
+    fault = result.fault and result.fault.message
     return JSONResponse(
-        {"status": result.status, "value": result.value, "fault": result.fault and result.fault.message}
+        {"run": result.run_id, "status": result.status, "value": result.value, "fault": fault, "pending": pending}
     )
 
 
+async def begin(request: Request) -> JSONResponse:
+    result = await AGENT.arun((await request.json())["task"])
+    OWNERS[result.run_id] = user_of(request)
+    return shown(result)
+
+
 async def decide(request: Request) -> JSONResponse:
-    job, decided = job_of(request), await request.json()
-    if job.question is None or job.question["number"] != decided["number"] or job.decision.done():
-        return JSONResponse({"error": "this question does not wait any more"}, 409)
-    job.decision.set_result(decided["allow"] is True)
-    return JSONResponse({"status": "working"})
+    run, user, decided = request.path_params["run"], user_of(request), await request.json()
+    if OWNERS.get(run) != user:
+        raise HTTPException(404)
+    deny = decided["allow"] is not True
+    try:
+        await asyncio.to_thread(AGENT.approve, run, calls=decided["calls"], deny=deny, by=user)
+    except UsageError as error:  # it was decided before, or too late
+        return JSONResponse({"error": str(error)}, 409)
+    return shown(await AGENT.aresume(run))
 
 
 app = Starlette(
-    routes=[
-        Route("/jobs", begin, methods=["POST"]),
-        Route("/jobs/{job}", look),
-        Route("/jobs/{job}/decision", decide, methods=["POST"]),
-    ]
+    routes=[Route("/tasks", begin, methods=["POST"]), Route("/runs/{run}/decision", decide, methods=["POST"])],
 )
 
 
 async def play_the_user(address: str) -> None:
-    """What a page in a browser does: it starts a task, looks every half second, shows a question, sends a decision."""
-    async with httpx.AsyncClient(base_url=address, trust_env=False) as browser:
+    """What a page in a browser does: it starts a task, shows the calls that wait, and sends the decision."""
+    headers = {"X-User": "ann"}
+    async with httpx.AsyncClient(base_url=address, headers=headers, timeout=600, trust_env=False) as browser:
         task = "Reserve the smallest free room for 8 people. Answer with the number of the reservation."
-        job = (await browser.post("/jobs", json={"task": task})).json()["job"]
-        while (seen := (await browser.get(f"/jobs/{job}")).json())["status"] in ("working", "waiting"):
-            if seen["status"] == "waiting":
-                question = seen["question"]
-                print("allow", question["tool"], question["arguments"], *question["warnings"])
-                decision = {"number": question["number"], "allow": True}
-                print("yes:", (await browser.post(f"/jobs/{job}/decision", json=decision)).status_code)
-            await asyncio.sleep(0.5)
+        seen = (await browser.post("/tasks", json={"task": task})).json()
+        while seen["status"] == "waiting":
+            print("waits:", *((call["tool"], call["arguments"]) for call in seen["pending"]))
+            decision = {"calls": [call["call"] for call in seen["pending"]], "allow": True}
+            seen = (await browser.post(f"/runs/{seen['run']}/decision", json=decision)).json()
     print(seen["status"], seen["value"] or seen["fault"])
 
 
 async def main() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as door:  # a free port of this machine
+    with socket.create_server(("127.0.0.1", 0)) as free:  # a free port of this machine
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-        serving = asyncio.create_task(server.serve(sockets=[door]))
+        serving = asyncio.create_task(server.serve(sockets=[free]))
         try:
-            await play_the_user(f"http://127.0.0.1:{door.getsockname()[1]}")
+            await play_the_user(f"http://127.0.0.1:{free.getsockname()[1]}")
         finally:
             server.should_exit = True
             await serving
+            await AGENT.aclose()
 
 
 if __name__ == "__main__":

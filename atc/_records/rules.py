@@ -1,7 +1,25 @@
 """Rules that must earn their place: everything that rewrites a program, warns, or words a note for a special case.
 
 Each has an id and can be taken away (``rules="-id"``), so that a benchmark can say what it is worth. This module is
-data and imports nothing: the code of a rule stands where :attr:`Rule.apply` says. ``atc help rules`` lists them.
+data and imports nothing: the code of a rule stands where :attr:`Rule.apply` says; ``research/rules.md`` has the table.
+
+To add a rule:
+
+1. Put its function into ``atc/programs/repair/``, ``check/``, ``attribution/``, or into ``atc/run/`` for what the model
+   reads. A repair rule gets a :class:`~atc.programs.program.Program` that parses, and yields
+   :class:`~atc.programs.edits.Rewrite`.
+2. Add its :class:`Rule` to :data:`RULES`. A repair rule joins a ``Pass`` of ``atc/programs/repair/pipeline.py``; a rule
+   of another step asks ``"its-id" in rules`` before it acts.
+3. Print the table again (``python -m atc._records.rules``), and add a case to ``tests/programs/test_rules.py`` in
+   which the rule acts: the test also tries that it does nothing when it is switched off.
+4. If it warns, its finding is a kind in ``FindingKind`` (``atc/_records/records.py``), with what was seen as fields. A
+   function of ``atc/programs/check/`` yields it, ``Checker.check`` adds it, and a ``case`` of ``_finding`` in
+   ``atc/wording/findings.py`` words it. A warning has effects (``atc/programs/check/warned.py``): it is shown with a
+   failure on its line, and sends a program back once if its line is evaluated after a write, so what does no harm there
+   yields none. A kind that no error of a run would tell joins ``_SILENT``: it goes into the question before a write
+   that depends on it. Of one kind a line has one warning (``_unique``).
+5. Measure what it is worth: the system ``atc-rules:ID`` of ``benchmarks.tasks`` against ``atc``, on tasks that nobody
+   read.
 """
 
 from __future__ import annotations
@@ -192,7 +210,7 @@ def _unknown(word: str) -> str:
 
 
 def table() -> str:
-    """The rules as a Markdown table (``python -m atc._records.rules`` prints it)."""
+    """The rules as a Markdown table, as research/rules.md shows them (``python -m atc._records.rules`` prints it)."""
     rows = [f"| `{r.id}` | {r.step} | {r.why} | {r.does} |" for r in RULES]
     return "\n".join(["| rule | step | seen | done |", "| --- | --- | --- | --- |", *rows])
 

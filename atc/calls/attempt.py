@@ -1,4 +1,20 @@
-"""One call on its way through the broker: from the request of a program to the :class:`Call` of the result."""
+"""One call on its way through the broker: from the request of a program to the :class:`Call` of the result.
+
+A stage of your own is a method of :class:`~atc.calls.broker.Broker` that stands in ``Broker.stages``, at the head of
+that module and in ``ORDER`` of ``tests/calls/test_broker_stages.py``. It returns ``None`` to let the call pass, a
+:class:`CallReply` to end it, or raises ``CallRefused``, whose words go to the model. Its place decides what it finds:
+
+- behind ``granted``: ``granted``, ``effect``, ``source``; the tool may be called;
+- ``arguments``: ``arguments`` as they are sent, and ``key``. A call of a dry run with ``request.unknown`` has no key;
+- ``turn``: where a plan is applied, a write is the next one that was planned;
+- ``replay``: the call is new. ``limits``: it counts (``Broker.made``). ``origins``: where its arguments come from;
+- ``plan``: a dry run has ended its writes here. ``approval``: a person may have waited here for hours;
+- ``begin``: ``entry``, for it is in the journal, as is each failure from here on;
+- ``send``: ``value``, ``next_page``, ``seconds``; the tool may have acted, so a write that fails may be in doubt;
+- ``response``: ``unread``, ``drift``, ``body_error``; its size is allowed, and credentials are masked.
+
+A limit is a field of :class:`~atc.calls.sending.CallPolicy`. A read that was repaired passes all stages once more.
+"""
 
 from __future__ import annotations
 

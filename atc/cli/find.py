@@ -82,7 +82,7 @@ def index(
     if as_json:
         print_json(summary | {"seconds": round(time.perf_counter() - began, 3)})
         return
-    how = f"words and {chosen.name}" if chosen else "words alone"
+    how = f"words and {chosen.name}" if chosen else "words only"
     out.print(f"{len(made)} tools are in {folder}, found by {how}", markup=False)
     if used is not None:
         sets = "1 set" if len(used.sets) == 1 else f"{len(used.sets):,} sets"
@@ -229,6 +229,6 @@ def _encoder(name: str) -> Encoder | None:
     try:
         encoder.check()
     except EncoderUnavailable as problem:
-        err.print(f"by words alone: {problem}", style="yellow", markup=False)
+        err.print(f"by words only: {problem}", style="yellow", markup=False)
         return None
     return encoder

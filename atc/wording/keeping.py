@@ -109,7 +109,7 @@ def unfit(each: Unfit) -> str:
         case "credential" if each.name == "about":
             return "a credential stands in what the tool does: say it otherwise (--about, about=)"
         case "credential":
-            return f"{at}a credential stands in the program: let the tool have it, and run it again"
+            return f"{at}a credential stands in the program: give it to the tool instead, and run it again"
         case "asks":
             return f"{at}the program asks the user, and a tool cannot: give what it asks for as a value of the task"
         case "no_tool":

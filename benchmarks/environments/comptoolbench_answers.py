@@ -1,7 +1,7 @@
 """What counts as an answer to a task of CompToolBench, whose own answers are most often the raw response of a tool.
 
 The rules were decided over tries whose systems were not named, by two readers who both had to say that such an answer
-is right (docs/ruler.md). They are of kinds of tasks, and hold for all tasks of a kind:
+is right (benchmarks/README.md). They are of kinds of tasks, and hold for all tasks of a kind:
 
 * *Asked for.* Of a response that is wanted what its tool is asked for will do (:data:`ASKED`), or what is news in it:
   not said in the call's own arguments. Of a call that changes something, and was made, its confirmation.

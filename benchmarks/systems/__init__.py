@@ -144,5 +144,5 @@ def _alpha(name: str, begins: str) -> int:
 
 def _known(rules: list[str]) -> list[str]:
     if unknown := [rule for rule in rules if rule not in IDS]:
-        raise UsageError(f"--system: there is no rule {', '.join(unknown)}; docs/failures.md lists them")
+        raise UsageError(f"--system: there is no rule {', '.join(unknown)}; `python -m atc._records.rules` lists them")
     return rules

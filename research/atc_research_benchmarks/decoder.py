@@ -77,7 +77,7 @@ def task_of(data: CodesData, name: str, count: int) -> Task:
 
 AT = (1, 3, 5)
 """Places of nDCG."""
-TEXT = ("docs/how-it-works.md", "docs/retrieval.md")
+TEXT = ("docs/how-it-works.md", "docs/many-tools.md")
 """The plain text of the perplexity, of which so many tokens are read:"""
 TEXT_TOKENS = 5_000
 SPEED_TOOLS, SPEED_SIZE, SPEED_ASKED = 32_000, 1_024, 40

@@ -61,7 +61,7 @@ def test_each_task_gets_a_line_that_trainers_take(learn: Callable[..., Ran]) -> 
     assert ids() == ["t0", "t1", "t2"]
     assert "3 trajectories in out.jsonl, 3 of them new" in ran.stdout
     assert "[3/3] t2: 2 queries" in ran.stderr
-    assert "words alone" in ran.stderr  # the index has no vectors, and says so
+    assert "words only" in ran.stderr  # the index has no vectors, and says so
     for line in Path("out.jsonl").read_text().splitlines():
         assert [sorted(message) for message in json.loads(line)["messages"]] == [["content", "role"]] * 9
     assert not Path("out.skipped.jsonl").exists()

@@ -194,7 +194,7 @@ def test_a_revision_that_leaves_a_write_out_reads_what_is_so_after_it() -> None:
 
 @needs_package
 def test_what_was_done_before_a_look_is_not_done_again_after_it() -> None:
-    """docs/limits.md says so: the second reboot is another act, and is refused."""
+    """docs/comparison.md says so: the second reboot is another act, and is refused."""
     read = "answer = check_status_bar()\n```"
     row = _tried(
         "```python\nreboot_device()\nlook(done=1)\n```",

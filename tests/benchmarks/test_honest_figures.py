@@ -154,10 +154,8 @@ def test_the_page_tells_how_tries_ended_as_the_published_rows_do() -> None:
     wrong = wrong_answers(read_rows(ROWS))
     assert f"{wrong['atc']} of 60 tries of `atc` ended with one, {wrong['atc-rules']} of `atc-rules`" in page
     assert f"and {wrong['react']} of `react`" in page
-    papers, what_for, readme = (text_of(name) for name in ("docs/papers.md", "docs/what-for.md", "README.md"))
+    papers, readme = text_of("research/README.md"), text_of("README.md")
     assert f"of [{failed} programs without an answer the check refused {refused}](" in papers
-    assert f"[{refused} of {failed} programs without an answer were refused before a call was made](" in what_for
-    assert f"{wrong['atc']} tries ended with a wrong answer, and {wrong['react']} of ReAct" in what_for
     assert f"{wrong['atc']} tries of ATC ended with a wrong answer, and {wrong['react']} of ReAct" in readme
     long = [row for row in rows if row.env in ("bfcl", "complexfuncbench", "workbench")]
     faults = sum((Counter(row.faults) for row in long), Counter[str]())

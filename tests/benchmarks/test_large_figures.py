@@ -37,11 +37,11 @@ def test_the_page_has_the_tables_of_the_rows() -> None:
 
 
 def test_the_page_says_on_what_terms_the_rows_came_about() -> None:
-    text = section("What it solves with a large model")
+    text = section("Unread tasks, large model")
     assert {row.terms for row in LARGE} == {"30 calls, 600000 tokens, 20000 s, temperature 0.3"}
     for told in ("--max-calls 30 --max-tokens 600000", "The temperature is 0.3", "at most 30 calls and 600,000 tokens"):
         assert told in text
-    assert "a large model whose replies were written by hand through an endpoint, from each request alone" in text
+    assert "a large model whose replies were written by hand through an endpoint, from each request only" in text
     small = {(row.env, row.task) for row in read_rows(SMALL) if not is_read(row.env, row.task, row.judge)}
     assert set(OWN) == small, "the tasks are those of the first table"
     assert all(is_sealed(env, task) or read_tasks().get(f"{env}/{task}") == 1 for env, task in OWN)
@@ -49,7 +49,7 @@ def test_the_page_says_on_what_terms_the_rows_came_about() -> None:
 
 
 def test_the_prose_of_the_section_is_that_of_the_rows() -> None:
-    text, rows = section("What it solves with a large model"), [*OWN.values()]
+    text, rows = section("Unread tasks, large model"), [*OWN.values()]
     solved, first = sum(row.solved for row in rows), sum(row.first_try for row in rows)
     assert f"{solved} of the same {len(rows)} tasks, {first} of them by the first program" in text
     missed = Counter(row.status for row in rows if not row.solved)

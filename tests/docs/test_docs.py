@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from atc.cli import app
+from deploy.recording import PICTURE, drawn, recorded
 from tests.support.docs import DOCUMENTS, ROOT, blocks
 from tests.support.fake_openai_server import says, serving
 
@@ -36,7 +38,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> object:
         yield server
 
 
-OTHERS = [(name, source) for name, source in blocks("python") if name != "README.md-0"]
+OTHERS = [(name, source) for name, source in blocks("python") if not name.startswith("README.md-")]
 
 
 @pytest.mark.parametrize(("name", "source"), OTHERS, ids=[name for name, _ in OTHERS])
@@ -46,15 +48,31 @@ def test_python_blocks_run(name: str, source: str, endpoint: object, tmp_path: P
     exec(compile(source, str(script), "exec"), {"__name__": "snippet"})  # noqa: S102 - our own documents
 
 
-def test_the_example_of_the_readme_prints_what_the_readme_says(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_program_of_the_readme_waits_without_a_model_and_the_tools_take_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """It needs no model, so there is none."""
+    """Its commands run at a terminal in :mod:`deploy.recording`."""
     for name in ("ATC_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    source, printed = dict(blocks("python"))["README.md-0"], dict(blocks("text"))["README.md-0"]
-    exec(compile(source, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102 - our own document
-    assert capsys.readouterr().out == printed
+    monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "shop", raising=False)
+    shop, remind, asked = (source for name, source in blocks("python") if name.startswith("README.md-"))
+    (tmp_path / "shop.py").write_text(shop)
+    scope: dict[str, object] = {"__name__": "remind"}
+    exec(compile(remind, "remind.py", "exec"), scope)  # noqa: S102 - our own document
+    with serving(says(f"```python\n{scope['PROGRAM']}```")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
+        monkeypatch.setenv("ATC_MODEL", "tiny")
+        exec(compile(asked, "README.md", "exec"), scope)  # noqa: S102 - our own document
+    monkeypatch.delitem(sys.modules, "shop")
+    assert capsys.readouterr().out == "waiting\nwaiting\n"
+
+
+@pytest.mark.slow
+def test_the_recording_shows_what_the_commands_of_the_readme_print() -> None:
+    assert PICTURE.read_text(encoding="utf-8") == drawn(recorded()), "python -m deploy.recording --write"
 
 
 def paced(line: str) -> object:

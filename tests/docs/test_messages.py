@@ -1,4 +1,4 @@
-"""What the page of troubles quotes, the code says."""
+"""The code has each message that the page of messages quotes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.docs import ROOT
 
-PAGE = ROOT / "docs" / "troubleshooting.md"
+PAGE = ROOT / "docs" / "reference" / "messages.md"
 _JOINED = re.compile(r"""["']\s*\n\s*r?f?["']""")  # one text in several literals
 _ROW = re.compile(r"^\| (`+)(?P<message>.+?)\1 [^|]*\|", re.MULTILINE)
 _SHORTEST = 12

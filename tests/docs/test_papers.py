@@ -1,5 +1,5 @@
-"""docs/papers.md holds: its tables are read as data, and held to the code, to published rows, to the other pages and
-to the tests."""
+"""The rows of research/README.md are read as data, and held to the code, to published rows, to the other pages and to
+the tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests.support.docs import ROOT
 from tests.support.paper_figures import COMPUTED
 
-PAGE = ROOT / "docs" / "papers.md"
+PAGE = ROOT / "research" / "README.md"
 HEAD = ["mechanism", "where", "in ATC", "the paper's figure, its setting", "ours", "command"]
 PAPERS = {
     "Chain of Tools (ATC)": "ATC",
@@ -219,7 +219,7 @@ def test_our_figures_of_toolbench_are_those_of_the_page_on_search() -> None:
         for line in sections(PAGE)["why-the-figures-of-toolbench-differ"].splitlines()
         if line.startswith("|") and "ours" in line.lower()
     )
-    known = NUMBER.findall(sections(PAGE.parent / "benchmarks" / "search.md")["what-is-used-together"])
+    known = NUMBER.findall(sections(ROOT / "docs" / "benchmarks" / "search.md")["tools-used-together"])
     assert len(lines) == 2
     for _, *numbers in lines:
         assert set(numbers) <= set(known), numbers
@@ -251,7 +251,7 @@ def problems_of_figure(text: str, target: str, anchor: str, page: Path = PAGE) -
         yield f"[{text}]: {target}#{anchor} has no {sorted(lacks)}"
 
 
-@pytest.mark.parametrize("page", [PAGE, ROOT / "research" / "README.md"], ids=["papers", "research"])
+@pytest.mark.parametrize("page", [PAGE, PAGE.with_name("training.md")], ids=["papers", "trainings"])
 def test_each_figure_stands_in_the_section_that_is_linked(page: Path) -> None:
     linked = [link for link in LINK.findall(page.read_text()) if link[2]]
     found = [problem for text, target, anchor in linked for problem in problems_of_figure(text, target, anchor, page)]
@@ -260,7 +260,7 @@ def test_each_figure_stands_in_the_section_that_is_linked(page: Path) -> None:
 
 @pytest.mark.parametrize(("text", "anchor"), [("457 of 458", "attribution-of-faults"), ("457 of 457", "nowhere")])
 def test_a_figure_that_is_not_there_is_seen(text: str, anchor: str) -> None:
-    assert list(problems_of_figure(text, "benchmarks/programs.md", anchor))
+    assert list(problems_of_figure(text, "../docs/benchmarks/programs.md", anchor))
 
 
 @pytest.mark.parametrize(

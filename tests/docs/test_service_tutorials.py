@@ -1,7 +1,8 @@
-"""The tutorials of a service with a key and of MCP servers, with a scripted model: what is sent where, what is said."""
+"""The tutorials of a service with a key and of an MCP client: what is sent where, what is shown, what is done once."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -10,19 +11,23 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.support.docs import ROOT, blocks_of
 from tests.support.fake_openai_server import Server, says, serving
+from tests.support.terminal import Terminal
 
-OPENAPI, MCP = (ROOT / "docs" / "tutorials" / f"{name}.md" for name in ("openapi", "mcp"))
+OPENAPI, CLIENT = (ROOT / "docs" / "tutorials" / f"{name}.md" for name in ("openapi", "mcp-client"))
 BIKES = 'station = find_station(name="Harbour")\nanswer = count_bikes(station_id=station["station_id"])["free_bikes"]'
-DESKS = 'person = find_person(name="Mia Lund")\nanswer = get_office(office_id=person["office_id"])["desks"]'
 FERRY = """\
 harbours = {each["title"]: each["harbour_id"] for each in get_harbours()["items"]}
 crossings = get_crossings(harbour_id=harbours["Alma"])["items"]
 answer = get_fares(crossing_id=next(c["crossing_id"] for c in crossings if c["bound_for"] == "Brekk"))["adult"]"""
+ROOMS = 'room = free_rooms(seats=8)[0]["room"]\nanswer = reserve(room=room, people=8)["number"]'
 KEY = "blue-otter-5193"
 
 pytestmark = pytest.mark.slow
@@ -114,15 +119,80 @@ def test_a_recording_becomes_an_answer_and_its_login_goes_to_the_service_alone(t
     assert oct((tmp_path / "ferries.har").stat().st_mode & 0o777) == "0o600"
 
 
-def test_a_file_of_servers_gives_the_tools_of_both(tmp_path: Path) -> None:
-    (servers,) = (block.body for block in blocks_of(MCP) if block.language == "json")
-    kept = tmp_path / "servers.json"
-    kept.write_text(servers)
-    with model(DESKS) as (_, environment):
-        command = ["-m", "atc", "run", "How many desks?", "--tools", str(kept), "--no-sentence"]
-        said = ran(command, environment, ROOT)
-        example = ran(["examples/mcp_servers.py"], environment, ROOT)
+@pytest.mark.parametrize(("allow", "ended"), [("True", "answered R-204-8"), ("False", "ann did not approve this call")])
+def test_a_web_handler_makes_a_call_only_if_its_user_allowed_it(tmp_path: Path, allow: str, ended: str) -> None:
+    example = (ROOT / "examples" / "approval_in_a_web_handler.py").read_text()
+    (script := tmp_path / "handler.py").write_text(example.replace('"allow": True', f'"allow": {allow}'))
+    with model(ROOMS) as (_, environment):
+        said = ran([str(script)], {**environment, "ATC_RUNS_DIR": str(tmp_path / "runs")}, ROOT)
     assert said.returncode == 0, said.stdout + said.stderr
-    assert re.search(r"^value: 31$|^31$", said.stdout, re.MULTILINE), said.stdout
-    assert example.returncode == 0, example.stdout + example.stderr
-    assert example.stdout.endswith("\nanswered 31\n"), example.stdout
+    assert said.stdout.startswith("waits: ('reserve', {'room': '204', 'people': 8})\n")
+    assert said.stdout.endswith(f"{ended}\n")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the examples and an environment, and the home of a client that has a server."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / ".claude.json").write_text(json.dumps({"mcpServers": {"clock": {"command": "uvx", "args": ["time"]}}}))
+    (folder / ".claude").mkdir()
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    return folder
+
+
+def in_a_shell(body: str, folder: Path) -> str:
+    """Run a block of commands with approval of what they ask: what it printed."""
+    asked = re.sub(r"(atc mcp (?:un)?install [^#\n]*?)( *#.*)?$", r"\1 --yes", body, flags=re.MULTILINE)
+    done = subprocess.run(
+        ["sh", "-ec", asked.replace("--dry-run --yes", "--dry-run")], cwd=folder, capture_output=True, text=True,
+        stdin=subprocess.DEVNULL, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+async def report_of(arguments: dict[str, str], entry: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What a client without forms gets for one program; it starts what its configuration names."""
+    command = StdioServerParameters(command=entry["command"], args=entry["args"], env=dict(os.environ), cwd=folder)
+    async with Client(stdio_client(command), cache=None) as client:
+        said = await client.call_tool("run_program", arguments)
+    assert said.structured_content is not None
+    return said.structured_content
+
+
+def test_a_client_stops_at_a_write_and_continues_once_it_is_approved(tmp_path: Path, home: Path) -> None:
+    commands = {block.number: block.body for block in blocks_of(CLIENT) if block.language == "sh"}
+    shown = "".join(block.body for block in blocks_of(CLIENT) if block.language == "text")
+    program = "\n".join(line[13:] for line in re.findall(r"^(?:run_program  | {13})\w.*", shown, re.MULTILINE)[:4])
+    checked = in_a_shell(commands[1], tmp_path)
+    promised = next(block.body for block in blocks_of(CLIENT) if block.language == "text")
+    assert [line for line in promised.splitlines() if line not in checked] == ["…"]
+    entry = json.loads((home / ".claude.json").read_text())["mcpServers"]["atc"]
+
+    waiting = asyncio.run(report_of({"source": program}, entry, home))
+    assert waiting["status"] == "waiting"
+    assert [each["arguments"]["order_id"] for each in waiting["pending"]] == ["o17", "o19"]
+    assert not (tmp_path / "cancelled.txt").exists()
+    with Terminal("runs", "approve", "last") as terminal:
+        for order in ("o17", "o19"):
+            terminal.wait_for(f"order_id = '{order}'")
+            terminal.wait_for("[y/N]")
+            terminal.shown = ""
+            terminal.type("y\n")
+        terminal.wait_for("2 approved, 0 denied")
+        assert terminal.ended() == 0
+    done = asyncio.run(report_of({"run": waiting["run"]}, entry, home))
+    again = asyncio.run(report_of({"run": waiting["run"], "source": f"{program}\nanswer = len(receipts)"}, entry, home))
+    assert [done["status"], done["value"], again["value"]] == ["answered", 63, 2]
+    assert {call["status"] for call in again["calls"]} == {"replayed"}
+    assert (tmp_path / "cancelled.txt").read_text() == "o17\no19\n"
+
+    moved = in_a_shell(commands[2], tmp_path)
+    assert moved.index("moves behind ATC") < moved.index("moves back: clock")
+    assert list(json.loads((home / ".claude.json").read_text())["mcpServers"]) == ["clock"]

@@ -35,16 +35,16 @@ SLOW = {
     "batch.md-1",
     "research/benchmarks.md-0",
     "comparison.md-0",
-    "docker.md-0",
-    "mcp-server.md-1",
-    "mcp-server.md-2",
-    "mcp-server.md-3",
+    "code-mode.md-1",
+    "code-mode.md-2",
+    "code-mode.md-3",
     "research/training.md-2",
     "research/training.md-3",
-    "ruler.md-0",
-    "ruler.md-3",
+    "benchmarks/README.md-0",
+    "benchmarks/README.md-3",
     "service.md-0",
-    "ui.md-0",
+    "service.md-1",
+    "runs.md-2",
 }
 """Blocks that take more than two seconds, or start what does."""
 PLACEHOLDERS = {"": "How many are there?", "--tools": "atlas"}

@@ -1,4 +1,4 @@
-"""The blocks of docs/frameworks.md are run where the framework is there."""
+"""The blocks of docs/tools.md with tools of other frameworks are run where the framework is there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ BLOCKS = blocks("py")
 
 
 def test_there_is_a_block_for_each_way() -> None:
-    assert len(BLOCKS) == 2 * len(FRAMEWORKS) + len(SOLVERS)
+    shown = "".join(source for _, source in BLOCKS)
+    assert {*re.findall(r"\bfrom_(\w+)\(", shown)} == {*FRAMEWORKS}
+    assert {*re.findall(r"\bto_(\w+)\(", shown)} == {*FRAMEWORKS, *SOLVERS}
 
 
 @pytest.mark.parametrize(("name", "source"), BLOCKS, ids=[name for name, _ in BLOCKS])

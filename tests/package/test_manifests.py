@@ -15,7 +15,7 @@ from tests.support.package import ROOT, release_tool
 FOLDER = ROOT / "deploy" / "kubernetes"
 FILES = sorted(FOLDER.glob("*.yaml"))
 SECRETS = {"atc-store", "atc-model", "atc-sandbox-caller", "atc-sandbox-tenants"}
-"""Those that docs/deploy.md makes."""
+"""Those that docs/service.md makes."""
 
 
 def documents() -> Iterator[dict[str, Any]]:

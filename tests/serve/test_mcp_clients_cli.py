@@ -18,7 +18,7 @@ from tests.support.docs import ROOT
 from tests.support.mcp import SHOP
 
 GIT = {"command": "uvx", "args": ["mcp-server-git"], "env": {"GITHUB_TOKEN": "ghp_0123456789abcdefghijklmnop"}}
-PAGE = ROOT / "docs" / "mcp-server.md"
+PAGE = ROOT / "docs" / "code-mode.md"
 
 
 @pytest.fixture(autouse=True)
@@ -192,7 +192,7 @@ def test_the_page_has_the_table_of_clients() -> None:
         user = (client.user.get("linux") or client.user.get("any") or ("—",))[0]
         paths = f"{shown(user)} | {shown(client.project or '—')}"
         row = f"| `{client.id}` | {client.title} | {paths} | [source]({client.source}) |"
-        assert row in text, f"docs/mcp-server.md lacks\n{row}"
+        assert row in text, f"docs/code-mode.md lacks\n{row}"
 
 
 def shown(path: str) -> str:

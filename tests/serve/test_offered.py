@@ -142,7 +142,7 @@ def test_a_client_is_told_that_the_tools_changed() -> None:
 
 def test_the_command_says_what_is_wrong_and_keeps_its_standard_output() -> None:
     for arguments, code, what in [
-        (["mcp"], 2, "no tools are given"),
+        (["mcp"], 2, "no tools are named"),
         (["mcp", "--tools", "none.json"], 2, "none.json"),
         (["mcp", "--tools", "atlas", "--with", "root"], 2, "there are run_task, resume"),
         (["mcp", "--tools", "atlas", "--enrich", "--check"], 2, "--enrich serves the tools alone"),
@@ -155,7 +155,7 @@ def test_the_command_says_what_is_wrong_and_keeps_its_standard_output() -> None:
     shown = json.loads(ran.stdout)
     assert [each["name"] for each in shown["offered"]] == ["search_tools", "tool_docs", "run_program"]
     assert shown["tokens"] <= MOST < shown["plain_tokens"]
-    for page in ("README.md", "docs/mcp-server.md"):
+    for page in ("README.md", "docs/code-mode.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
         assert all(f"{shown[count]:,}" in text for count in ("tokens", "plain_tokens")), page
 

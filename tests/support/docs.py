@@ -9,11 +9,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md")),
     *sorted((ROOT / "research").glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-TUTORIALS = [path for path in DOCUMENTS if path.parent.name == "tutorials" and path.name != "index.md"]
+TUTORIALS = [path for path in DOCUMENTS if path.parent.name == "tutorials"]
 FENCE = re.compile(r"^( *)```(\w+)([^\n]*)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""The figures of docs/papers.md that have published rows, made anew from the rows."""
+"""The figures of research/README.md that have published rows, made anew from the rows."""
 
 from __future__ import annotations
 

@@ -27,9 +27,11 @@ LANGUAGES = {
 TABLE: list[tuple[str, str, str]] = [
     (r"^\$ atc (?!model (pull|serve|info)|(atlas serve|tools serve-demo))", RUN, "tests/docs/test_docs.py"),
     (r"^\$ echo .*\| atc chat", RUN, "tests/docs/test_snippets.py"),
+    (r"^export SHOP=|\"\$SHOP\"|claude-code --move-servers|^atc mcp uninstall claude-code", RUN,
+     "tests/docs/test_service_tutorials.py"),
     (r"^atc mcp ", RUN, SERVICES),
     (r"examples/probing\.py 8766", ELSEWHERE, "tests/docs/test_service_tutorials.py"),
-    (r"127\.0\.0\.1:8765|ATC_AUTH_STATION_KEY|(--tools|-t|list) servers\.json", ELSEWHERE,
+    (r"127\.0\.0\.1:8765|ATC_AUTH_STATION_KEY", ELSEWHERE,
      "tests/docs/test_service_tutorials.py"),
     (r"^\$ make demo", ELSEWHERE, "tests/docs/test_makefile.py"),
     (r"^(\$ )?make (test|check)\b", ELSEWHERE, ".ci/run"),
@@ -69,6 +71,7 @@ TABLE: list[tuple[str, str, str]] = [
     (r"^atc tools index ((--tools|-t) )?(catalogue\.yaml|tools/)", RUN, SERVICES),
     (r"--tools shop\.(yaml|json)|--documents|catalogue\.yaml", RUN, SERVICES),
     (r"^atc trust", RUN, SERVICES),
+    (r"--tools servers\.json", RUN, SERVICES),
     (r"^atc graph (draw|correct)", RUN, "tests/docs/test_snippets.py"),
     (r"^atc ", RUN, "tests/docs/test_snippets.py"),
 ]  # fmt: skip

@@ -356,21 +356,22 @@ def a_client_without_servers(folder: Path) -> None:
 
 
 BEFORE: dict[str, Callable[[Path], None]] = {
-    "README.md-2": a_client_without_servers,
+    "README.md-1": a_client_without_servers,
     "approval.md-0": settings_files,
     "batch.md-1": ray,
     "research/benchmarks.md-0": a_decoder_and_catalogues,
-    "codes.md-1": runs_and_an_index,
-    "codes.md-2": grouped_index,
+    "many-tools.md-2": runs_and_an_index,
+    "many-tools.md-4": grouped_index,
     "comparison.md-0": the_benchmarks,
-    "docker.md-0": an_engine,
-    "mcp-server.md-0": a_client_with_a_server,
-    "mcp-server.md-3": credentials,
-    "mcp-server.md-4": a_client_with_a_server,
+    "service.md-0": an_engine,
+    "index.md-0": a_client_without_servers,
+    "code-mode.md-0": a_client_with_a_server,
+    "code-mode.md-3": credentials,
+    "code-mode.md-4": a_client_with_a_server,
     "research/training.md-1": tools_used_together,
     "research/training.md-2": an_index_to_train_on,
     "research/training.md-3": a_model_and_chats,
-    "ruler.md-0": the_benchmarks,
-    "ruler.md-3": data_of_paths,
+    "benchmarks/README.md-0": the_benchmarks,
+    "benchmarks/README.md-3": data_of_paths,
 }
 """What a block finds beside the files of all."""

@@ -302,7 +302,7 @@ class ToolIndex:
     def _warn(self, problem: EncoderUnavailable) -> None:
         if not self._told:
             self._told = True
-            warnings.warn(f"tools are searched by words alone: {problem}", LexicalOnly, stacklevel=5)
+            warnings.warn(f"tools are searched by words only: {problem}", LexicalOnly, stacklevel=5)
 
     def _scorers(self, snapshot: Snapshot, alone: Mode | None, embedded: bool) -> Sequence[Scorer]:
         if alone is not None:

@@ -300,11 +300,11 @@ def encoder_for(count: int) -> tuple[Encoder | None, list[str]]:
         encoder.check()
     except EncoderUnavailable as problem:
         how = f": {problem.fix}" if problem.fix else ""
-        return None, [f"tools are found by words alone; an encoder finds them by meaning too{how}; {_QUIET}"]
+        return None, [f"tools are found by words only; an embedding model finds them by meaning too{how}; {_QUIET}"]
     if count > MAX_EMBEDDED:
         return None, [
-            f"{count:,} tools are found by words alone, for to read them takes minutes: `atc tools index` makes an "
-            "index by meaning too, and `--index` names it"
+            f"{count:,} tools are found by words only, because embedding them takes minutes: `atc tools index` makes "
+            "an index by meaning too, and `--index` names it"
         ]
     return encoder, []
 

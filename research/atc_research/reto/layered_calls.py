@@ -4,7 +4,7 @@ In each layer of the sketch the model sees the documents of that layer's tools a
 in short. It decides which to call and how often, or skips the layer. After the last layer it has to finish, from a
 summary of all calls, and says there what is missing. Arguments are repaired by the broker, out of its sight.
 
-It is here to be compared with (``docs/ruler.md``): a program does the same with fewer replies.
+It is here to be compared with (``benchmarks/README.md``): a program does the same with fewer replies.
 """
 
 from __future__ import annotations

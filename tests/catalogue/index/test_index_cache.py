@@ -160,7 +160,7 @@ def test_auto_without_an_encoder_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
     retriever = IndexRetriever(way="auto")
     sketch = found(retriever, crowd(30), "automobile")
     (notice,) = sketch.notices
-    assert "by words alone" in notice
+    assert "by words only" in notice
     assert "atc model pull minilm" in notice
     assert next(iter(sketch.tools)) == "rentVehicle"
 

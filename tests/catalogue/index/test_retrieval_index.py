@@ -141,7 +141,7 @@ def test_a_wrong_mode_or_limit_is_refused() -> None:
 
 def test_without_an_encoder_words_alone_answer_and_it_is_said_once() -> None:
     index = ToolIndex.build(some())
-    with pytest.warns(LexicalOnly, match="by words alone"):
+    with pytest.warns(LexicalOnly, match="by words only"):
         assert ids(index, "weather", "hybrid")[0] == "get_weather"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
