@@ -126,7 +126,8 @@ def _positions(path: tuple[str, ...], words: list[str]) -> list[int]:
         if each.param_type_name == "option" and not (each.is_flag or each.count)
         for name in each.opts
     }
-    found, place = [], 0
+    found: list[int] = []
+    place = 0
     while place < len(words):
         word = words[place]
         if word == "--":

@@ -115,7 +115,7 @@ def test_where_a_tool_stands(folder: Path) -> None:
 
 def test_what_cannot_be_asked_for(folder: Path) -> None:
     assert atc().exit_code == 2
-    assert atc("atlas", folder=folder).exit_code == 2
+    assert atc("-t", "atlas", folder=folder).exit_code == 2
     assert atc("--path", "1", "--tool", "chess/moves_1", folder=folder).exit_code == 2
     assert atc(folder=Path("nowhere")).exit_code != 0
 
@@ -123,7 +123,7 @@ def test_what_cannot_be_asked_for(folder: Path) -> None:
 def test_sources_without_an_index_and_without_an_encoder() -> None:
     assert ids(data("atlas")["entries"])
     Path("one.py").write_text('def only(a: int) -> int:\n    """The only one."""\n    return a\n')
-    ran = atc("one.py")
+    ran = atc("-t", "one.py")
     assert ran.exit_code == 0
     assert "only" in ran.stdout
 

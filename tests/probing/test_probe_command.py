@@ -56,7 +56,7 @@ def written(folder: Path, depth: str) -> Path:
 
 
 def atc(*words: str) -> Any:
-    return CliRunner().invoke(app, ["probe", *words, "--set", "max_tries=0"])
+    return CliRunner().invoke(app, ["probe", "-t", *words, "--set", "max_tries=0"])
 
 
 def test_tools_are_documented_and_what_is_not_says_why(lakes: Path, tmp_path: Path) -> None:

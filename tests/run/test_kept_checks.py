@@ -152,7 +152,7 @@ def test_the_command_line_says_what_is_left_out(tmp_path: Path) -> None:
     module.write_text('def temperature(city: str) -> float:\n    """Tell how warm it is."""\n    return 7.0\n')
     folder = tmp_path / "kept"  # beside the runs of a test
     put(folder, WARM, kept_file("wrong", "answer = elsewhere\n", ["temperature"]))
-    ran = atc("tools", "list", "-t", str(module), "kept", "--json")
+    ran = atc("tools", "list", "-t", str(module), "-t", "kept", "--json")
     assert ran.exit_code == 0
     assert "note: the kept program" not in ran.stdout
     assert ran.stderr.startswith("note: the kept program ")

@@ -80,7 +80,7 @@ def test_a_page_below_the_root_is_looked_at_and_so_is_the_root(server: Server) -
 
 def test_a_tool_is_shown_with_the_whole_address_that_its_path_is_below(server: Server) -> None:
     server.answers["/openapi.json"] = Answer(BODY)
-    shown = atc("tools", "show", f"{server.url}/openapi.json", "op")
+    shown = atc("tools", "show", "op", "-t", f"{server.url}/openapi.json")
     assert f"its path is below {server.url}/api (" in " ".join(shown.stderr.split())
     assert json.loads(shown.stdout)["name"] == "op"
 

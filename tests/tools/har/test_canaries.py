@@ -116,7 +116,7 @@ def test_no_command_shows_one(recording: Path, tmp_path: Path) -> None:
     source, given = f"har:{recording}", ("--openapi", "session=memory")
     listed = atc("tools", "list", "-t", source, *given, "--json")
     names = [each["name"] for each in json.loads(listed.stdout)]
-    ran = [listed, *(atc("tools", "show", source, name, *given) for name in names)]
+    ran = [listed, *(atc("tools", "show", name, "-t", source, *given) for name in names)]
     for words in (("tools", "list"), ("tools", "stub")):
         ran.append(atc(*words, source, *given))
     ran.append(atc("probe", "-t", source, *given, "-o", str(tmp_path / "docs"), "--max-tries", "0", "--json"))
