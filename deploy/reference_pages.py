@@ -39,7 +39,7 @@ def commands_page() -> str:
     shared = list({_first(line): line for line in reversed(often)}.values())  # of two with a name, the commoner one
     parts = [
         "# Commands\n",
-        "What `atc --help` and `atc COMMAND --help` print, on one page.",
+        "This page has the text of `atc --help` and `atc COMMAND --help`.",
         "`--set NAME=VALUE` takes any [setting](settings.md), so that few settings have an option of their own.",
         "[Messages and exit codes](messages.md#exit-codes) are on a page of their own.\n",
         "```console\n$ atc --version\n```\n",
@@ -79,7 +79,7 @@ def settings_page() -> str:
         "# Settings\n",
         "A setting is given as an argument (`Agent(tools, max_tools=40)`, `atc run … --set max_tools=40`), as an",
         "environment variable (`ATC_MAX_TOOLS=40`), or in `atc.toml` in the working folder (`max_tools = 40`).",
-        "The first of these that is there counts. [What a folder may set](../approval.md) is less.\n",
+        "The first of these that is there counts. A folder [may set less](../security.md).\n",
         "```console\n$ atc doctor --settings\n```\n",
         "It prints each setting with the value that it has here.\n",
         "| setting | environment variable | default | meaning |",

@@ -300,7 +300,7 @@ def _warn_of_retired(file: SettingsFile | None) -> None:
     found += [f"{name} in {FILE}" for name in sorted(RETIRED & file.values.keys())] if file is not None else []
     if found:
         what = ", ".join(found)
-        warnings.warn(f"{what}: ignored, there is no such setting any more (CHANGELOG.md)", FutureWarning, 2)
+        warnings.warn(f"{what}: ignored, there is no such setting any more", FutureWarning, 2)
 
 
 def settings_file(path: Path) -> SettingsFile:

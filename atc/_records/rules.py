@@ -205,12 +205,12 @@ def _unknown(word: str) -> str:
     if name in IDS:
         return f"{word!r}: write +{name} or -{name}"
     near = difflib.get_close_matches(name, sorted(IDS), 3, 0.75)  # a rule that is gone is none of these
-    hint = f"did you mean {' or '.join(near)}?" if near else "`python -m atc._records.rules` lists them"
+    hint = f"did you mean {' or '.join(near)}?" if near else "`atc help rules` lists them"
     return f"there is no rule {name!r}: {hint}"
 
 
 def table() -> str:
-    """The rules as a Markdown table, as research/rules.md shows them (``python -m atc._records.rules`` prints it)."""
+    """The rules as a Markdown table (``python -m atc._records.rules`` prints it)."""
     rows = [f"| `{r.id}` | {r.step} | {r.why} | {r.does} |" for r in RULES]
     return "\n".join(["| rule | step | seen | done |", "| --- | --- | --- | --- |", *rows])
 

@@ -44,7 +44,7 @@ COMMANDS: CommandTable = {
         "doctor:doctor",
         "Look at model, sandbox, Docker, store of runs and extras; name what is missing.",
     ),
-    "help": ("help:explain", "Explain what options take: sources, strategies, exit-codes."),
+    "help": ("help:explain", "Explain what options take: sources, strategies, exit-codes, rules."),
 }
 """Name → module and attribute in :mod:`atc.cli` (a command, or a Typer of several).
 

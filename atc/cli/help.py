@@ -1,11 +1,13 @@
-"""``atc help``: what several commands take, explained once: sources of tools, strategies, exit codes."""
+"""``atc help``: what several commands take, explained once: sources of tools, strategies, exit codes, rules."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
+from atc._records.rules import RULES
 from atc.cli.console import guarded, out
 from atc.errors import UsageError
 
@@ -92,14 +94,29 @@ tools learn          0: also if nothing better was found. 1: too little to learn
 
 With --json, an error is also a document on standard output: {"error": {"kind": …, "message": …, "hint": …}}."""
 
-TOPICS = {"sources": SOURCES, "strategies": STRATEGIES, "exit-codes": EXIT_CODES}
+RULES_HEAD = """\
+Rules rewrite a program, warn, or add a note for a special case. `--set rules=-NAME` switches one off, `rules=none` all.
+"""
+
+
+def rules() -> str:
+    """Return the rules: of each its name, what was seen, and what it does then."""
+    return "\n".join((RULES_HEAD, *(f"{each.id}\n    Seen: {each.why}.\n    Then: {each.does}." for each in RULES)))
+
+
+TOPICS: dict[str, Callable[[], str]] = {
+    "sources": lambda: SOURCES,
+    "strategies": lambda: STRATEGIES,
+    "exit-codes": lambda: EXIT_CODES,
+    "rules": rules,
+}
 
 
 @guarded
 def explain(
-    topic: Annotated[str | None, typer.Argument(help="Topic: sources, strategies or exit-codes.")] = None,
+    topic: Annotated[str | None, typer.Argument(help="Topic: sources, strategies, exit-codes or rules.")] = None,
 ) -> None:
-    """Explain what options take: sources, strategies, exit-codes."""
+    """Explain what options take: sources, strategies, exit-codes, rules."""
     if topic is None:
         out.print(f"`atc help TOPIC` explains: {', '.join(TOPICS)}. `atc COMMAND --help` explains a command.")
         return
@@ -107,4 +124,4 @@ def explain(
         raise UsageError(
             f"there is no topic {topic!r:.80}, but {', '.join(TOPICS)}; `atc COMMAND --help` explains a command"
         )
-    out.print(TOPICS[topic], markup=False)
+    out.print(TOPICS[topic](), markup=False)

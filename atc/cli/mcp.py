@@ -64,9 +64,8 @@ With = Annotated[
     typer.Option(
         "--with",
         metavar="NAME",
-        help="Offer this, too: run_task (ATC's own model solves a task), resume (continue a run that was cut off), "
-        "probe (call a tool to see what it answers), keep (a run becomes a tool, if you agree). May be given several "
-        "times.",
+        help="Offer this, too: run_task (ATC's own model solves a task), resume (continue a run), probe (call a tool "
+        "to see its response), keep (a run becomes a tool, if you agree). May be given several times.",
     ),
 ]
 Direct = Annotated[

@@ -148,6 +148,8 @@ _FLAGS = {
 }
 """Options without a value: what the setting is then."""
 _MORE_HELP = {
+    "approve": "How to approve calls that change something: ask, never, always, or park (the run ends, and waits). "
+    "Default: ask on a terminal, else never.",
     "ask_user": "Let programs ask you. Without a terminal the run ends with the question (exit code 7).",
     "instructions": "Standing wishes besides the task, such as `answer in German`; @FILE reads them from a file.",
 }
@@ -269,7 +271,7 @@ def _set_option(own: Mapping[str, Parameter], settable: Sequence[str]) -> Any:
     """The option ``--set``, whose help has the parameters that it takes beside settings."""
     text = "Any setting, such as max_revisions=5 (`atc doctor --settings` lists all)."
     if settable:
-        text = f"Any setting (`atc doctor --settings`), or {_listed(own, settable)}."
+        text = f"Any setting (`atc doctor --settings` lists all), or these. {_listed(own, settable)}"
     more = "May be given several times."
     return Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=f"{text} {more}")]
 
@@ -279,9 +281,10 @@ def _listed(own: Mapping[str, Parameter], settable: Sequence[str]) -> str:
     for name in settable:
         option = next(each for each in own[name].annotation.__metadata__ if isinstance(each, OptionInfo))
         default = own[name].default
-        end = f"; default: {default:g}" if isinstance(default, int | float) else ""
-        shown.append(f"{name} ({(option.help or '').rstrip('.')}{end})")
-    return ", ".join(shown)
+        end = f" (default: {default:g})" if isinstance(default, int | float) else ""
+        more = (option.help or "").rstrip(".").removesuffix(". May be given several times")
+        shown.append(f"`{name}`: {more}{end}.")
+    return " ".join(shown)
 
 
 def _take_own(

@@ -242,8 +242,8 @@ def resume(
 ) -> None:
     """Continue a run that was cut off, waited for your approval, or asks you something (`--reply`).
 
-    What succeeded is not done again; a write in doubt is not repeated. It loads its tools and its strategy from where
-    its trace names them. If somebody else can write to the folder of the run, it asks you first.
+    It does not repeat calls that succeeded, or a write in doubt. It loads the tools and the strategy from where the
+    trace names them. If somebody else can write to the folder of the run, it asks you first.
     """
     stored = _store().find(run)
     source, strategy = kept_source(stored, tools, openapi, auth, trust_run=trust_run)

@@ -61,7 +61,7 @@ def _why(found: SettledCall) -> str:
 
 def how_to_name(tool: str) -> str:
     """Say how a read is named that settles a tool's calls."""
-    return f'`settle` of [tools."{_cut(tool)}"] in the permissions file names one (docs/approval.md)'
+    return f'`settle` of [tools."{_cut(tool)}"] in the permissions file names one'
 
 
 def to_settle(run_id: str) -> str:

@@ -95,7 +95,7 @@ def test_the_root_of_the_command_line_imports_no_command(bare: set[str], argumen
 
 
 def test_a_list_of_tools_loads_no_index_no_graph_and_no_model(bare: set[str]) -> None:
-    loaded = modules_after(f"import sys\nsys.argv = ['atc', 'tools', 'list', 'atlas']\n{RUN_MAIN}") - bare
+    loaded = modules_after(f"import sys\nsys.argv = ['atc', 'tools', 'list', '-t', 'atlas']\n{RUN_MAIN}") - bare
     assert not {"anyio", "bm25s", "httpx", "jinja2", "numpy", "openai", "tenacity", "atc.agent", "atc.models"} & loaded
     assert len({name for name in loaded if name.split(".")[0] == "atc"}) <= 75
 

@@ -153,20 +153,20 @@ def test_the_command_deletes_and_says_what_it_spared(store: FileStore) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--delete", "000002"], "may or may not have happened"),
-        (["--delete", "000001", "--delete", "nothing"], "no run is named 'nothing'"),
-        (["--keep", "1", "--delete", "last"], "not both"),
+        (["000002"], "may or may not have happened"),
+        (["000001", "nothing"], "no run is named 'nothing'"),
+        (["--keep", "1", "last"], "not both"),
         (["--keep", "-1"], "greater than or equal to 0"),
-        (["--delete", "000002", "--in-doubt"], "nobody can be asked here: give --yes"),
-        (["--delete", "last", "--lessons"], "belong to all runs"),
-        (["--keep", "0", "--in-doubt"], "name the runs"),
-        (["--delete", "all", "--yes"], "give --in-doubt too"),
+        (["000002", "--in-doubt"], "nobody can be asked here: give --yes"),
+        (["last", "--lessons"], "belong to all runs"),
+        (["--keep", "0", "--in-doubt"], "runs that you name"),
+        (["all", "--yes"], "give --in-doubt too"),
     ],
 )
 def test_what_cannot_be_deleted_is_wrong_use(store: FileStore, arguments: list[str], words: str) -> None:
     kept(store, 1)
     kept(store, 2, doubt=True)
-    ran = atc("runs", *arguments)
+    ran = atc("runs", "delete", *arguments)
     assert ran.exit_code == 2
     assert words in ran.stderr
     assert days(store) == [1, 2]

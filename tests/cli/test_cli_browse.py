@@ -143,7 +143,7 @@ def test_text_of_tools_steers_neither_terminal_nor_page(tmp_path: Path) -> None:
         assert "\x1b" not in ran.stdout + ran.stderr
         assert "\x00" not in ran.stdout
     assert "\u202e" not in atc("--depth", "9", folder=tmp_path / "evil").stdout
-    ran = atc("--html", "page.html", folder=tmp_path / "evil")
+    ran = atc("--output", "page.html", folder=tmp_path / "evil")
     assert ran.exit_code == 0, ran.stderr
     text = Path("page.html").read_text()
     assert "<img" not in text
@@ -152,14 +152,14 @@ def test_text_of_tools_steers_neither_terminal_nor_page(tmp_path: Path) -> None:
 
 
 def test_a_page_is_written_whole_and_not_over_another(folder: Path) -> None:
-    written = data("--html", "menu.html", folder=folder)
+    written = data("--output", "menu.html", folder=folder)
     assert written["tools"] == 72
     assert written["bytes"] == Path("menu.html").stat().st_size
-    ran = atc("--html", "menu.html", folder=folder)
+    ran = atc("--output", "menu.html", folder=folder)
     assert ran.exit_code == 2
     assert "--force" in ran.stderr
-    assert atc("--html", "menu.html", "--force", folder=folder).exit_code == 0
-    assert atc("--html", "no/where.html", folder=folder).exit_code == 2
+    assert atc("--output", "menu.html", "--force", folder=folder).exit_code == 0
+    assert atc("--output", "no/where.html", folder=folder).exit_code == 2
 
 
 def test_vectors_and_codes_are_used_where_an_index_has_them(tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def test_set_takes_a_commands_own_parameters_beside_settings() -> None:
     command(TRY_DRAIN_S="7")
     assert command.kept["drain_s"] == 7.0
     shown = " ".join(command("--help").output.replace("│", " ").split())
-    assert "drain_s (Seconds to end; default: 30), scopes (Scopes of tokens)" in shown
+    assert "`drain_s`: Seconds to end (default: 30). `scopes`: Scopes of tokens." in shown
     assert "--drain-s" not in shown
     assert "--tier" not in shown
 

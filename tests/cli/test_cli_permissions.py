@@ -283,7 +283,7 @@ def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path, monkeypatch
         ]
 
     assert len(shown()) == 6
-    assert shown("--last", "1") == [("run2", "drop\u202e")]
+    assert shown("--limit", "1") == [("run2", "drop\u202e")]
     assert shown("--tool", "bo*", "--client", "ann") == [("run0", "book"), ("run2", "book")]
     assert shown("--client", "sh*", "--verdict", "refused") == [("run1", "drop\u202e")]
     assert shown("--run", "run1", "--verdict", "allowed") == [("run1", "book")]

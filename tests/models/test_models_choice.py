@@ -199,7 +199,7 @@ def test_pull_prints_where_the_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path
         return directory / "file.gguf"
 
     monkeypatch.setattr("atc.cli.model.fetch", fetched)
-    result = CliRunner().invoke(app, ["pull", "smollm2-135m", "--dir", str(tmp_path), "--json"])
+    result = CliRunner().invoke(app, ["pull", "smollm2-135m", "--output", str(tmp_path), "--json"])
     assert result.exit_code == 0
     assert json.loads(result.stdout)["path"] == str(tmp_path / "file.gguf")
     assert [line.partition(": ")[2] for line in result.stderr.splitlines()] == [

@@ -157,7 +157,7 @@ def test_an_interrupted_probing_says_how_far_it_came_and_how_to_go_on(
     kept, lost = atc(str(lakes), "-o", "docs"), atc(str(lakes))
     assert (kept.exit_code, lost.exit_code) == (130, 130)
     assert "3 waiting, 1 skipped" in " ".join(kept.stderr.split()) or "1 skipped, 3 waiting" in kept.stderr
-    assert "the same command goes on from there" in kept.stderr
+    assert "the same command continues from there" in kept.stderr
     assert "-o FOLDER" in lost.stderr
 
 

@@ -135,10 +135,10 @@ def test_rules_are_read_from_left_to_right(text: str, on: frozenset[str]) -> Non
         ("+key-spellin", "there is no rule 'key-spellin': did you mean key-spelling"),
         ("-", "there is no rule ''"),
         ("key-spelling", "write +key-spelling or -key-spelling"),
-        ("-zzzz", "`python -m atc._records.rules` lists them"),
+        ("-zzzz", "`atc help rules` lists them"),
         ("-confirmed-nothing", "there is no rule 'confirmed-nothing'"),
-        ("none,+part-of-a-list", "there is no rule 'part-of-a-list': `python -m atc._records.rules` lists them"),
-        ("-predicted-layers", "there is no rule 'predicted-layers': `python -m atc._records.rules` lists them"),
+        ("none,+part-of-a-list", "there is no rule 'part-of-a-list': `atc help rules` lists them"),
+        ("-predicted-layers", "there is no rule 'predicted-layers': `atc help rules` lists them"),
         ("-coordinate-from-memory", "there is no rule 'coordinate-from-memory'"),
     ],
 )

@@ -226,7 +226,7 @@ def _is_alive(connection: psycopg.Connection[Row]) -> bool:
 
 def _fix(error: psycopg.Error) -> str:
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        return "give the user its rights (docs/runs.md)"
+        return "GRANT the user the rights on the schema atc"
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
         return "its tables are gone: begin anew, or put them back"
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
@@ -329,7 +329,7 @@ def check(session: Session) -> None:
         raise EnvironmentProblem(f"{where} was made by a newer version of ATC", fix="update ATC, or use another one")
     lacking = session.rows(_RIGHTS)[0][0]
     if lacking:
-        fix = "GRANT them to the user (docs/runs.md)"
+        fix = "GRANT them to the user"
         raise EnvironmentProblem(f"{where} refuses its user what runs need: {lacking}", fix=fix)
 
 

@@ -183,15 +183,15 @@ def test_show_writes_a_page_and_tells_of_damage(tmp_path: Path, monkeypatch: pyt
     run = stored_run(tmp_path / "runs", all_kinds()[:-4])
     monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
     file, ask = tmp_path / "run.html", CliRunner().invoke
-    told = ask(app, ["runs", "show", "last", "--html", str(file)])  # one of its calls has a number that is none
+    told = ask(app, ["runs", "show", "last", "--output", str(file)])  # one of its calls has a number that is none
     assert (told.exit_code, "damaged" in told.stderr) == (2, True)
     assert "is damaged" in file.read_text()
     run.trace.write_text("".join(json.dumps(event) + "\n" for event in many_calls(2)))
-    assert "there already" in ask(app, ["runs", "show", "last", "--html", str(file)]).stderr
-    assert ask(app, ["runs", "show", "last", "--html", str(file), "--force"]).exit_code == 0
-    piped = ask(app, ["runs", "show", "last", "--html", "-"])
+    assert "there already" in ask(app, ["runs", "show", "last", "--output", str(file)]).stderr
+    assert ask(app, ["runs", "show", "last", "--output", str(file), "--force"]).exit_code == 0
+    piped = ask(app, ["runs", "show", "last", "--output", "-"])
     assert (piped.exit_code, piped.stdout) == (0, file.read_text())
-    told = ask(app, ["runs", "show", "last", "--html", str(file), "--force", "--json"])
+    told = ask(app, ["runs", "show", "last", "--output", str(file), "--force", "--json"])
     assert json.loads(told.stdout)["bytes"] == file.stat().st_size
 
 
