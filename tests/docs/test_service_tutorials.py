@@ -104,7 +104,7 @@ def test_a_recording_becomes_an_answer_and_its_login_goes_to_the_service_alone(t
     with model(FERRY) as (server, environment), service("probing.py", environment, tmp_path):
         command = ["-m", "atc", "run", "What does it cost?", "--tools", source, "--no-sentence"]
         listed = ran(["-m", "atc", "tools", "list", "-t", source], environment, tmp_path)
-        probed = ran(["-m", "atc", "probe", source, "-o", "ferry-docs"], environment, tmp_path)
+        probed = ran(["-m", "atc", "probe", "--tools", source, "-o", "ferry-docs"], environment, tmp_path)
         said = ran([*command, "--documents", "ferry-docs", "--openapi", "session=memory"], environment, tmp_path)
         without = ran(command, environment, tmp_path)
     assert (listed.returncode, probed.returncode) == (0, 0), listed.stderr + probed.stderr
