@@ -210,7 +210,7 @@ def _unknown(word: str) -> str:
 
 
 def table() -> str:
-    """The rules as a Markdown table (``python -m atc._records.rules`` prints it)."""
+    """The rules as a Markdown table, as research/rules.md shows them (``python -m atc._records.rules`` prints it)."""
     rows = [f"| `{r.id}` | {r.step} | {r.why} | {r.does} |" for r in RULES]
     return "\n".join(["| rule | step | seen | done |", "| --- | --- | --- | --- |", *rows])
 

@@ -2,7 +2,7 @@
 
 One hardened container runs the parent of all programs (``sandbox/zygote.py``, from the image); each program's
 descriptors are passed in over a local socket, so a call costs what it costs without a container. In strict mode every
-program gets a container of its own. docs/security.md has what each restriction is for.
+program gets a container of its own. ``docs/service.md`` says what each wall is for.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ answers or gives up. Where a call fails, the model gives up, or the way gets too
 and gives another next step, told of those that were tried there. Nodes are visited as they are made (pre-order); there
 is no vote.
 
-It is here to be compared with (``benchmarks/README.md``; a baseline of ATC §5, NaviAgent §4.1 and RETO §4.1). What a given-up
+It is here to compare with (benchmarks/README.md; a baseline of ATC §5, NaviAgent §4.1 and RETO §4.1). What a given-up
 way did stays done: the model is told of its writes, and the broker makes none again.
 """
 

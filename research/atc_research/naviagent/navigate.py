@@ -1,7 +1,7 @@
 """NaviAgent's agent (§3.1, App. E.3): in each turn the model decides, as JSON, to answer, to ask, to retrieve tools or
 to call one, and sees the part of the tool graph that leads to the tools it retrieved.
 
-It is here to be compared with (``benchmarks/README.md``): programs do the same by ``ask_user``, ``find_tools`` and calls. It
+It is here to compare with (benchmarks/README.md): programs do the same by ``ask_user``, ``find_tools`` and calls. It
 acts on the same context as every strategy, so with the same gates, journal and budget; the words are our own.
 
 The ablation of its Table 2 is in the arguments: Base ``graph="none"``, Static+A ``graph="static"`` with
