@@ -284,7 +284,7 @@ def test_a_run_that_nobody_could_be_asked_in_says_what_waits_and_goes_on(endpoin
     ran = atc("run", "book it", "-t", "tools.py")
     assert ran.exit_code == 4
     waits = (
-        r"waits for a yes: book\(n=1\) \(`atc resume (\S+)` on a terminal asks you; `(atc resume \S+ --approve always)`"
+        r"waits for approval: book\(n=1\) \(`atc resume (\S+)` on a terminal asks you; `(atc resume \S+ --approve always)`"
     )
     for again in (ran, atc("resume", "last")):
         told = re.search(waits, again.stderr)

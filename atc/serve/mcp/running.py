@@ -72,7 +72,7 @@ class Running(Generic[T]):
         request: of the client that waits for it now: the first, or that with the last answer. Progress goes there.
         rounds: how often the client was answered with a question.
         single: the work is one call of a tool, and no program.
-        may_wait: a call about which nobody answered waits for a yes; its question then sets ``lapsed``, and whoever set
+        may_wait: a call about which nobody answered waits for approval; its question then sets ``lapsed``, and whoever set
             this ends the program.
     """
 
@@ -223,7 +223,7 @@ class Runs:
         if offered is None or offered.running.owner != owner or offered.question.answer.done():
             raise AnswerRefused(
                 "no question waits for this answer: it was answered before, it is not yours, or it waited too long, "
-                "and its call may wait for a yes now (`atc runs approvals`). Nothing was done; send the call without a "
+                "and its call may wait for approval now (`atc runs approvals`). Nothing was done; send the call without a "
                 "request state to begin anew"
             )
         if offered.running.call != call:
