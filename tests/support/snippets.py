@@ -25,7 +25,7 @@ LANGUAGES = {
 }
 """What runs the blocks of a language that are not lines of commands."""
 TABLE: list[tuple[str, str, str]] = [
-    (r"^\$ atc (?!model (pull|serve|info)|(atlas serve|tools serve-demo))", RUN, "tests/docs/test_docs.py"),
+    (r"^\$ atc (?!model (pull|serve|info)|tools serve-demo)", RUN, "tests/docs/test_docs.py"),
     (r"^\$ echo .*\| atc chat", RUN, "tests/docs/test_snippets.py"),
     (r"^export SHOP=|\"\$SHOP\"|claude-code --move-servers|^atc mcp uninstall claude-code", RUN,
      "tests/docs/test_service_tutorials.py"),
@@ -62,8 +62,8 @@ TABLE: list[tuple[str, str, str]] = [
     (r"^export ATC_(SERVE_TOKEN|SANDBOX)", RUN, SERVICES),
     (r"^export ", RUN, "tests/docs/test_snippets.py"),
     (r"^echo '", RUN, "tests/docs/test_snippets.py"),
-    (r"^atc (ui|serve|sandbox serve|tools serve-demo)\b", RUN, SERVICES),
-    (r"^atc (tools )?learn (codes|decoder|--(index|pairs|tools))", RUN, SERVICES),
+    (r"^atc (ui|sandbox serve)\b", RUN, SERVICES),
+    (r"^atc tools learn (codes|decoder|--(index|pairs|tools))", RUN, SERVICES),
     (r"^atc .*(--sandbox (docker|http)|--on ray|host\.example|127\.0\.0\.1:8321|uvx|HOST:)", RUN, SERVICES),
     (r"^ATC_\w+=", RUN, SERVICES),
     (r"^atc probe |^atc tools list ((--tools|-t) )?har:", RUN, SERVICES),
