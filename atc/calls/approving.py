@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 _STOPPED = Refusal("the user said no to this call and to all that need approval", by_user=True)
 _NO_WAIT = (
-    "it has to wait for approval, and neither the applying of a plan waits nor a conversation that is not kept: give it a "
-    "task of its own"
+    "it has to wait for approval, and neither the applying of a plan waits nor a conversation that is not kept: give "
+    "it a task of its own"
 )
 _ALL_OF_TOOL, _NO_MORE = "a", "q"
 

@@ -444,8 +444,8 @@ class Journal:
     def start_of(self, program: str) -> ProgramStart:
         """Return the clock and the seed of a program that is about to run: those that it had before in this stage.
 
-        A new program gets new ones. Their record is on disk no later than the first call that acts or waits for approval:
-        what that call says may rest on them.
+        A new program gets new ones. Their record is on disk no later than the first call that acts or waits for
+        approval: what that call says may rest on them.
 
         Args:
             program: its text.

@@ -258,7 +258,7 @@ class ParkedCalls:
         return True
 
     def last_made(self, before: int) -> int:
-        """Return the number of the last call behind this one that was made by an approval, or may have been; 0: none."""
+        """Return the number of the last call behind this one that an approval made, or may have been; 0: none."""
         made = (e.number for e in self._entries.values() if e.approved and e.state != "refused" and e.number > before)
         return max(made, default=0)
 

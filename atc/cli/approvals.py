@@ -1,4 +1,4 @@
-"""``atc runs approvals``, ``atc runs approve``: the writes of runs that wait for approval, and the yes or no to each."""
+"""``atc runs approvals``, ``atc runs approve``: writes that wait for approval, and the yes or no to each."""
 
 from __future__ import annotations
 

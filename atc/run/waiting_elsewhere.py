@@ -1,4 +1,4 @@
-"""Finds the calls that wait for approval in other runs of a store: who is asked about an equal one is told of the first.
+"""Finds the calls that wait for approval in other runs of a store: who is asked about an equal one hears of the first.
 
 A task that was given twice asks twice. Only what one run's question needs is read, once: the journals of the newest
 runs, in a thread, as lines. A run that parks a call at the same moment is not seen.

@@ -66,8 +66,8 @@ class RunSummary:
         answer: of the last task; where its calls with effects returned nothing, that it is done.
         partial: as of its result (:attr:`atc.result.Result.partial`), as ``remarks``, their number.
         waits: for the user, by the last that is known: for a yes or for words.
-        until: of one that ended as ``waiting``, when it is too late to approve it, in seconds since the epoch. From then on
-            an :class:`~atc.traces.index.RunIndex` shows it as ``denied``.
+        until: of one that ended as ``waiting``, when it is too late to approve it, in seconds since the epoch. From
+            then on an :class:`~atc.traces.index.RunIndex` shows it as ``denied``.
         unresolved: the answer has a warning that the run did not settle, or rests on a part of a list.
         damage: what is wrong with its trace.
     """

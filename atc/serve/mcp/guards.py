@@ -29,8 +29,8 @@ claims, so there is no end of them."""
 
 
 class ParksNoRepeat:
-    """Parks what needs approval, but for what another run did, or waits for approval to do: what waits is not shown with
-    that, so a yes could never hold."""
+    """Parks what needs approval, but for what another run did, or waits for approval to do: what waits is not shown
+    with that, so an approval could never hold."""
 
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
         """Return a no to such a call, else what always holds."""
