@@ -61,7 +61,7 @@ def commands_page() -> str:
         also = [_first(line) for line in lines[path] if line in shared]
         if also := [name for name in also if name not in ("`--json`", "`--set`")]:
             parts += [*([""] if any(line not in shared for line in lines[path]) else []), f"*Also* {', '.join(also)}."]
-        parts += [""] if lines[path] else []
+        parts += [""] if parts[-1].rstrip("\n") == parts[-1] else []
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -109,7 +109,9 @@ def _line(parameter: Any) -> str:
     if getattr(parameter, "hidden", False) or parameter.name == "help":
         return ""
     if parameter.param_type_name == "option":
-        metavar = parameter.metavar if parameter.metavar is not None else _value(parameter.opts[0])
+        choices = getattr(getattr(parameter, "type_descriptor", None), "choices", None) or ()
+        words = "|".join(str(getattr(each, "value", each)) for each in choices) or _value(parameter.opts[0])
+        metavar = parameter.metavar if parameter.metavar is not None else words
         value = f" {metavar}" if metavar and not parameter.is_flag else ""
         names = ", ".join(
             f"`{name}{value if name.startswith('--') else ''}`" for name in (*parameter.opts, *parameter.secondary_opts)
@@ -117,7 +119,11 @@ def _line(parameter: Any) -> str:
     else:
         names = f"`{(parameter.metavar or parameter.name or '').upper()}`"
     default = parameter.default
-    shown = "" if default in (None, False, (), [], "") or callable(default) else f" Default: `{default}`."
+    shown = (
+        ""
+        if isinstance(default, bool) or default in (None, (), [], "") or callable(default)
+        else f" Default: `{default}`."
+    )
     text = _text(getattr(parameter, "help", "")).replace(" May be given several times.", " Repeatable.")
     return f"- {names}: {text}{shown}"
 

@@ -162,7 +162,7 @@ def correct(
 ) -> None:
     """State that a field gives an argument, a tool can take another's place, or two arguments mean the same; or not.
 
-    atc graph correct -t shop.yaml search_user.results[].id get_user.user_id --exists
+    Example: `atc graph correct -t shop.yaml search_user.results[].id get_user.user_id --exists`.
     """
     if clear == (there is not None):
         raise UsageError(
