@@ -100,7 +100,7 @@ def test_the_mean_is_of_prose_only() -> None:
         "It stands beside the other.",
         "The jail has no network.",
         "The embedded model writes it.",
-        "It needs approval.",
+        "It needs a yes.",
     ],
 )
 def test_an_avoided_word_is_seen(sentence: str) -> None:
