@@ -321,7 +321,7 @@ class Agent:
         by: str | None = None,
         key: str | None = None,
     ) -> tuple[PendingCall, ...]:
-        """Say yes to calls of a run that ended as ``waiting``; :meth:`resume` then goes on with it.
+        """Say yes to calls of a run that ended as ``waiting``; :meth:`resume` then continues it.
 
         A yes is for one exact call: of this tool, with these arguments.
 
@@ -392,7 +392,7 @@ class Agent:
             What became of each call with effects; also of those that have no inverse, are in doubt, or were undone.
 
         Raises:
-            UsageError: there is no such run, or calls of this agent wait for a yes.
+            UsageError: there is no such run, or calls of this agent wait for approval.
             JournalError: its journal is damaged, or another process works on the run.
             EnvironmentProblem: something is missing that every run needs.
         """

@@ -272,7 +272,7 @@ class Result(Record, Generic[T]):
             none ran.
         sketch: the tools that were offered, and why; ``None`` if the run ended before, or an older version ran it.
         dry_run: what a dry run found (:class:`atc._records.records.DryRun`); ``None`` for any other run.
-        pending: the calls with effects that wait for a yes (``approve="park"``).
+        pending: the calls with effects that wait for approval (``approve="park"``).
         probed: the reads that were made before the first program, to see what tools answer (``probe="reads"``); they
             are no calls of a program, and neither ``calls`` nor ``usage`` has them.
     """

@@ -1,4 +1,4 @@
-"""Runs whose writes wait for a yes, killed in every part: what is done twice, lost, or done without a yes.
+"""Runs whose writes wait for approval, killed in every part: what is done twice, lost, or done without approval.
 
 A scripted model (no model is asked) gives one program that reads which lines there are and writes each, with
 ``approve="park"``. Three kinds of processes work on its run, one after the other. An *asker* runs the program until its
@@ -100,7 +100,7 @@ class Found:
     @property
     def wrong(self) -> int:
         """Return how much there is that may never be."""
-        lines = sum(self.lines[name] for name in ("twice", "lost", "without a yes", "said and not done"))
+        lines = sum(self.lines[name] for name in ("twice", "lost", "without approval", "said and not done"))
         return lines + sum(self.decisions[name] for name in ("lost", "forged", "made twice")) + self.ends["stuck"]
 
     def as_json(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ _LINES = (
     "twice",
     "lost",
     "said and not done",
-    "without a yes",
+    "without approval",
     "denied and not done",
 )
 _DECISIONS = ("made", "asked about again", "lost", "forged", "made twice")
@@ -232,7 +232,7 @@ def count_line(approved: bool, times: int, said: bool, doubtful: bool) -> str:
     if times > 1:
         return "twice"
     if not approved:
-        return "without a yes" if times else "said and not done" if said else "denied and not done"
+        return "without approval" if times else "said and not done" if said else "denied and not done"
     if said:
         return "done once" if times else "said and not done"
     if doubtful:

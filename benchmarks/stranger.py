@@ -39,7 +39,7 @@ WITHIN_S = 1800
 READY_WITHIN_S = 120
 
 EXAMPLE = ROOT / "examples" / "functions.py"
-"""The file of the first tutorial; its last line says the status and the value."""
+"""The file of the tutorial of functions; its last line says the status and the value."""
 
 EXAMPLE_PRINTS = "answered 148"
 LYON = "How many people live in Lyon, France? Answer with the number."
@@ -151,7 +151,7 @@ PULL = "atc model pull --source auto"
 
 
 def functions(wheels: str, container: bool) -> Way:
-    """The first tutorial: functions of one's own."""
+    """The tutorial of functions of one's own."""
     before = (
         *installed("local", wheels, container),
         PULL,

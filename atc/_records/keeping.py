@@ -21,8 +21,8 @@ ConstantFrom = Literal["program", "response", "identifier", "literal"]
 identifier of one thing, which nobody guesses; of a program that somebody else gave, an argument of a call, which may be
 meant as one."""
 DoubtKind = Literal["remarks", "strangers", "strange"]
-"""Why a program is kept only after a yes that shows it: its run ended with a warning; its author, or what it was given,
-had seen text of strangers; others may have written its record."""
+"""Why a program is kept only after an approval that shows it: its run ended with a warning; its author, or what it was
+given, had seen text of strangers; others may have written its record."""
 UnfitKind = Literal["construct", "credential", "asks", "no_tool", "check", "replay", "name", "schema"]
 """What keeps a run from being kept; :mod:`atc.wording.keeping` says each."""
 
@@ -86,7 +86,7 @@ class Constant(Record):
 
 
 class Doubt(Record):
-    """Says why the program is kept only after a yes that shows it.
+    """Says why the program is kept only after an approval that shows it.
 
     Attributes:
         kind: of the doubt.
@@ -151,7 +151,7 @@ class Proposal(Record):
 
     @property
     def needs_yes(self) -> bool:
-        """Return whether it may be kept only after a yes that shows it."""
+        """Return whether it may be kept only after an approval that shows it."""
         return bool(self.doubts or self.to_confirm)
 
     @property

@@ -570,7 +570,7 @@ class ChangedRead(Record):
 
 
 class PendingCall(Record):
-    """Describes a call with effects that was not made, for it waits for a yes.
+    """Describes a call with effects that was not made, for it waits for approval.
 
     Attributes:
         index: its number in the run (:attr:`atc.result.Call.index`): what a decision names.
@@ -581,7 +581,7 @@ class PendingCall(Record):
         warnings: what the check warned about and the call depends on.
         changed: reads that answered something else than before an earlier yes, which does not hold any more.
         same_as: the first other run of the store in which an equal call waits; empty without one.
-        until: when it is too late for a yes, in seconds since 1970.
+        until: when it is too late to approve it, in seconds since 1970.
         data_flow: where its arguments came from, if a rule or a question needed it.
         within: the kept program that makes it, by the program's own claim; empty without one.
     """

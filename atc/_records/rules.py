@@ -132,7 +132,7 @@ RULES = (
          "no letter may differ",
          "schemas.repair:repair_arguments"),
     Rule("argument-unwrap", "call",
-         "an object, or a list of one item, was given in place of one plain value",
+         "an object, or a list of one item, was given instead of one plain value",
          "the one field that fits by type, format and name is given, or the item, if the tool only reads",
          "schemas.repair:repair_arguments"),
     Rule("argument-join", "call",

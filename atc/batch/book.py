@@ -166,7 +166,7 @@ class Book:
     Args:
         path: the file of results; it is made where it is not there.
         again: go on also with tasks that have ended without an answer.
-        waits: says of the id of a run whose calls waited for a yes whether they still do. A task whose run waits is
+        waits: says of the id of a run whose calls waited for approval whether they still do. A task whose run waits is
             not gone on with, whatever ``again`` says; any other is.
 
     Attributes:

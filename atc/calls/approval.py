@@ -40,14 +40,14 @@ Verdict = Literal["allowed", "denied", "warned", "parked"]
 
 @dataclass(frozen=True)
 class ApprovalRequest:
-    """A call with effects that waits for a yes.
+    """A call with effects that waits for approval.
 
     Attributes:
         warnings: what the check warned about and the call depends on, one sentence each.
         instead_of: the tools that it replaces: they failed, and surely did nothing.
         repeats: an earlier run of the same caller that did, or may have done, the same; empty if there is none.
         in_doubt: nobody knows whether that run did it: it was cut off, or is doing it now.
-        waits: that run did not do it, but waits for a yes to it.
+        waits: that run did not do it, but waits for approval to it.
         same_as: a call of this run that did, or may have done, the same.
         protocol: of the tool.
         feeds: where its arguments come from, as far as that can be followed (:class:`atc._records.records.Feed`).
@@ -144,7 +144,7 @@ class EarlierWrite:
     Attributes:
         run: its id.
         in_doubt: nobody knows whether the call was done: the run was cut off, or is making it now.
-        waits: it was not made, but waits for a yes.
+        waits: it was not made, but waits for approval.
     """
 
     run: str
@@ -191,7 +191,7 @@ class Judgement(Interface):
 
     @property
     def waits(self) -> bool:
-        """Return whether the call waits for a yes that is given elsewhere, whatever the choice is."""
+        """Return whether the call waits for approval that is given elsewhere, whatever the choice is."""
         ...
 
     async def answer(self, request: ApprovalRequest) -> Verdicts:
@@ -213,7 +213,7 @@ class Judgement(Interface):
 
 @dataclass(frozen=True)
 class Parked:
-    """Says what became of a call that waits for a yes, or waited, for a policy's record.
+    """Says what became of a call that waits for approval, or waited, for a policy's record.
 
     Attributes:
         event: ``parked``: it waits. ``voided``: a yes to it does not hold any more. ``expired``: nobody decided in
@@ -236,7 +236,7 @@ class Policy(Interface):
 
     @property
     def may_park(self) -> bool:
-        """Return whether a call may have to wait for a yes that is given elsewhere."""
+        """Return whether a call may have to wait for approval that is given elsewhere."""
         ...
 
     def judge(self, request: ApprovalRequest) -> Judgement:
@@ -346,12 +346,12 @@ class Approval:
 
     @property
     def parks(self) -> bool:
-        """Whether a call that needs a yes waits for it, and its run ends as ``waiting``."""
+        """Whether a call that needs approval waits for it, and its run ends as ``waiting``."""
         return self.approve == "park"
 
     @property
     def may_park(self) -> bool:
-        """Whether a call may have to wait for a yes: for the choice, or for a rule."""
+        """Whether a call may have to wait for approval: for the choice, or for a rule."""
         return self.can_wait and (self.parks or (self.policy is not None and self.policy.may_park))
 
     @property

@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from atc.calls.argument_origins import ArgumentOrigins
     from atc.schemas.protocol import Protocol
 
-_STOPPED = Refusal("the user said no to this call and to all that need a yes", by_user=True)
+_STOPPED = Refusal("the user said no to this call and to all that need approval", by_user=True)
 _NO_WAIT = (
-    "it has to wait for a yes, and neither the applying of a plan waits nor a conversation that is not kept: give it a "
-    "task of its own"
+    "it has to wait for approval, and neither the applying of a plan waits nor a conversation that is not kept: give "
+    "it a task of its own"
 )
 _ALL_OF_TOOL, _NO_MORE = "a", "q"
 
@@ -185,7 +185,7 @@ class Approving:
             attempt: the call; ``approved`` of it is set.
 
         Returns:
-            The reply to a call that waits for a yes; ``None`` where it is approved.
+            The reply to a call that waits for approval; ``None`` where it is approved.
 
         Raises:
             CallRefused: it is not approved.
@@ -279,7 +279,7 @@ class Approving:
 
     @staticmethod
     def _waits(approval: Approval, request: ApprovalRequest) -> bool:
-        """Whether a call about which nothing was decided waits for a yes."""
+        """Whether a call about which nothing was decided waits for approval."""
         if approval.policy is None:
             return approval.parks
         judgement = approval.policy.judge(request)
@@ -401,7 +401,7 @@ class Approving:
             request = replace(request, same_as=self.same(attempt))  # one that was under way may have begun
             if asker is ask_at_terminal:
                 if (ruled := self._series.ruled(request)) is True:
-                    attempt.notes.append("allowed by your yes to all calls of this tool")
+                    attempt.notes.append("allowed by your approval to all calls of this tool")
                     return
                 if ruled is not None:
                     attempt.refused_by = "user"

@@ -76,7 +76,7 @@ class Broker:
         repairer: gives other arguments for a call that was refused for its own; ``None``: a model is never asked.
         alike: says whether a write, the second tool, may do what another one did.
         feeds_of: says where the arguments of a call came from, for a person who is asked; ``None``: that is unknown.
-        elsewhere: finds an equal call that waits for a yes in another run; ``None``: none is looked for.
+        elsewhere: finds an equal call that waits for approval in another run; ``None``: none is looked for.
         applying: holds the writes to a plan that is applied; ``None`` where none is.
 
     Attributes:
@@ -475,7 +475,7 @@ class Broker:
         return reply
 
     async def _approval(self, attempt: Attempt) -> CallReply | None:
-        """Ask whether the call may be made; one that waits for a yes is answered as a planned one is."""
+        """Ask whether the call may be made; one that waits for approval is answered as a planned one is."""
         if (waits := await self._approving.approve(self.approval, attempt)) is not None:
             return waits
         if (attempt.stage, attempt.program) != (self.journal.stage, self.journal.attempt):  # a person takes time

@@ -109,9 +109,9 @@ class Journal:
         banned: writes that were surely refused, each with the one that may be called in its place, for as long as this
             journal is used: what the one was asked for, the other may have done. ``ban_sources``: what both are known
             by at their sources.
-        parked: the writes that wait for a yes.
+        parked: the writes that wait for approval.
         undone: by the number of a call, the last that is known about its inverse.
-        reads_again: of a run that goes on after it waited for a yes, what its reads answered then.
+        reads_again: of a run that goes on after it waited for approval, what its reads answered then.
         plan: what the last program of a dry run planned; ``applied``: the yes to that.
         kept: the file stays open and locked when a task ends, for the next one: see :meth:`handed_over`.
 
@@ -278,7 +278,7 @@ class Journal:
         self.banned[tool], self.ban_sources[tool] = (substitute,), sources
 
     def park(self, call: ParkedCall) -> None:
-        """Write down that a call waits for a yes. On disk before this returns.
+        """Write down that a call waits for approval. On disk before this returns.
 
         Raises:
             JournalError: it cannot be written; the call is neither made nor asked about.
@@ -355,12 +355,12 @@ class Journal:
         self._drop_reads(reads_until, 0)
 
     def go_on_waiting(self, now: float, seconds: float) -> None:
-        """Go on with a run that waited for a yes: its reads are made again, and held against what they answered.
+        """Go on with a run that waited for approval: its reads are made again, and held against what they answered.
 
         Whether the last program asked for a parked call again is not written down, so no number tells which reads came
         before it: all count but those that were made after their own program parked a write. A read that failed is
         always made again, and held against that: a program may have caught it. One that came before a write which was
-        made by a yes is not: what was done changes what it would say, and the program goes on from there.
+        made by an approval is not: what was done changes what it would say, and the program goes on from there.
 
         Args:
             now: in seconds since 1970.
@@ -444,8 +444,8 @@ class Journal:
     def start_of(self, program: str) -> ProgramStart:
         """Return the clock and the seed of a program that is about to run: those that it had before in this stage.
 
-        A new program gets new ones. Their record is on disk no later than the first call that acts or waits for a yes:
-        what that call says may rest on them.
+        A new program gets new ones. Their record is on disk no later than the first call that acts or waits for
+        approval: what that call says may rest on them.
 
         Args:
             program: its text.
@@ -580,7 +580,7 @@ class Journal:
 
     @property
     def has_acted(self) -> bool:
-        """Whether this journal holds a call with effects, or one that waits for a yes."""
+        """Whether this journal holds a call with effects, or one that waits for approval."""
         return bool(self._acted or self.parked)
 
     def acted(self, tool: str, source: SourceKey | None = None) -> CallEntry | None:

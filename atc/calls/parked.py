@@ -1,6 +1,6 @@
-"""Writes that wait for a yes: what a run that ended keeps of them, who decided, and what a yes holds for.
+"""Writes that wait for approval: what a run that ended keeps of them, who decided, and what a yes holds for.
 
-``approve="park"``: a call that needs a yes becomes a :class:`ParkedCall` of the journal, and the run ends as
+``approve="park"``: a call that needs approval becomes a :class:`ParkedCall` of the journal, and the run ends as
 ``waiting``. The yes or no is a record of the same journal, which one process at a time may write: the first decider
 counts, also after a restart and from another machine. A resume runs the program again. A call that equals one with a
 yes, argument for argument, is made; any other is asked about anew.
@@ -33,7 +33,7 @@ from atc.schemas.protocol import SourceKey
 from atc.tools.tool import AccountTransport, Tool
 
 WAITS_S = 7 * 86_400.0
-"""Seconds for which a parked call waits for a yes."""
+"""Seconds for which a parked call waits for approval."""
 MAX_SHOWN_CHANGE = 200
 """Characters of a value that changed."""
 AN_ERROR = "an error"
@@ -58,13 +58,13 @@ class Decision:
 
 @dataclass
 class ParkedCall:
-    """A call with effects that was not made, for it waits for a yes.
+    """A call with effects that was not made, for it waits for approval.
 
     Attributes:
         number: of the call in the run that asked first.
         key: of what would be sent.
         tool_digest: of the tool as it was (:func:`digest_of`).
-        at: when it was parked, in seconds since 1970. ``until``: when it is too late for a yes.
+        at: when it was parked, in seconds since 1970. ``until``: when it is too late to approve it.
         shown: what a person is shown, credentials masked.
         instead: number of the parked call in whose place it is asked about again; 0: none.
         request: number of the task of a conversation that asks.
@@ -227,7 +227,7 @@ class ParkedCalls:
         """
         call = self.of_number.get(number)
         if call is None or number in self._replaced:
-            raise UsageError(f"call {number} does not wait for a yes")
+            raise UsageError(f"call {number} does not wait for approval")
         if (known := call.decision) is not None:
             raise UsageError(wording.decided_before(number, yes=known.yes, by=known.by, at=known.at))
         return call
@@ -258,7 +258,7 @@ class ParkedCalls:
         return True
 
     def last_made(self, before: int) -> int:
-        """Return the number of the last call behind this one that was made by a yes, or may have been; 0: none."""
+        """Return the number of the last call behind this one that an approval made, or may have been; 0: none."""
         made = (e.number for e in self._entries.values() if e.approved and e.state != "refused" and e.number > before)
         return max(made, default=0)
 

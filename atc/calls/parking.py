@@ -30,7 +30,7 @@ MAX_FORM = 4_000_000
 """Characters of JSON that the arguments of one form take; a first call may take more. A run that waits is kept for
 days, and whoever wrote its program says how large it is."""
 Elsewhere = Callable[[CallKey, str], Awaitable[str]]
-_ENDED = "the run waits for a yes to an earlier call: nothing is called until then"
+_ENDED = "the run waits for approval to an earlier call: nothing is called until then"
 
 
 @dataclass
@@ -98,7 +98,7 @@ class Parking:
         return known.decision
 
     async def park(self, attempt: Attempt, request: ApprovalRequest, known: ParkedCall | None) -> CallReply:
-        """Let a call wait for a yes, on disk before this returns.
+        """Let a call wait for approval, on disk before this returns.
 
         Args:
             attempt: the call.

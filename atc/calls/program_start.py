@@ -1,6 +1,6 @@
 """The start of a program: when it first began, and the seed of what it draws.
 
-A run that goes on after it waited for a yes, or after its end, runs its last program again. With the start that the
+A run that goes on after it waited for approval, or after its end, runs its last program again. With the start that the
 journal keeps, that program reads the same clock and draws the same numbers, so it makes the same calls: a recorded yes
 fits them, and the journal answers those that were made.
 

@@ -52,7 +52,7 @@ class About:
 
     Attributes:
         origins: by argument, which part of it comes from where; an empty text stands for all of it.
-        careful: what to look at before a yes, a sentence each; it stands before the arguments.
+        careful: what to look at before approval, a sentence each; it stands before the arguments.
         done: the calls with effects that are done already.
         wait_s: seconds until nobody waits any more.
     """
@@ -235,7 +235,7 @@ def _name(name: str, limit: int) -> Abridged:
 
 
 def _careful(told: Sequence[str]) -> list[str]:
-    """What to look at before a yes, under one heading; the arguments then have one, too."""
+    """What to look at before approval, under one heading; the arguments then have one, too."""
     pieces = [piece for each in told for piece in _pieces(visible(_cut(each, SHOWN_OF_WARNING)))]
     return ["careful:", *(_GUTTER + piece for piece in pieces), "arguments:"] if pieces else []
 

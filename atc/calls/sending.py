@@ -104,8 +104,8 @@ _NOT_CHECKED = "its arguments can be checked only when all of them are known"
 
 
 def held_back(calls: Iterable[Call]) -> Literal["planned", "waiting"] | None:
-    """Return why a program ended that made calls which are no calls: one waits for a yes, or one was planned; ``None``
-    where all were made."""
+    """Return why a program ended that made calls which are no calls: one waits for approval, or one was planned;
+    ``None`` where all were made."""
     statuses = {call.status for call in calls}
     return "waiting" if "pending" in statuses else "planned" if "planned" in statuses else None
 

@@ -61,7 +61,7 @@ def apply(
     source = replace(source, openapi=[*(source.openapi or ()), *(options.openapi_pairs(openapi, None, auth) or ())])
     if not question.has_terminal():
         raise UsageError(
-            "a yes to a plan needs a terminal, where a person sees it: run it there, or call agent.apply(run_id) in a "
+            "approving a plan needs a terminal, where a person sees it: run it there, or call agent.apply(run_id) in a "
             "program of yours"
         )
     calls = {f"{call.index}. {call.tool}": call for call in planned.found.planned}

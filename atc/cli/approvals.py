@@ -1,4 +1,4 @@
-"""``atc runs approvals``, ``atc runs approve``: the writes of runs that wait for a yes, and the yes or no to each."""
+"""``atc runs approvals``, ``atc runs approve``: writes that wait for approval, and the yes or no to each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def approvals(as_json: options.Json = False) -> None:
         print_json([_as_json(run) for run in waiting])
         return
     if not waiting:
-        out.print(Text(f"no call waits for a yes in {store.where}"))
+        out.print(Text(f"no call waits for approval in {store.where}"))
     for run in waiting:
         out.print(Text(f"{run.run_id}  {visible(run.task)}", style="bold"))
         if run.damage:
@@ -100,7 +100,7 @@ def approve(
         raise UsageError(_why_not(waiting, max(waiting.decided, default=None), decider))
     if not deny and not question.has_terminal() and not (decider.is_approver and call):
         raise UsageError(
-            "a yes needs a terminal, where a person sees the question (--deny needs none)"
+            "approving needs a terminal, where a person sees the question (--deny needs none)"
             if not decider.is_approver
             else "without a terminal you approve calls that you have seen: name them with --call (`atc runs approvals`)"
         )
@@ -135,7 +135,7 @@ def _why_not(waiting: WaitingRun, number: int | None, decider: Decider) -> str:
         return decider.why_decided(waiting.run_id, known)
     run = f"run {waiting.run_id}"
     what = f"{run} has no call that waits" if number is None else f"call {number} of {run} does not wait"
-    return f"{what} for a yes (`atc runs approvals` lists them)"
+    return f"{what} for approval (`atc runs approvals` lists them)"
 
 
 def read_key(path: Path) -> str:

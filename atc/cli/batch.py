@@ -306,7 +306,7 @@ class BatchView:
 
     @property
     def exit_code(self) -> int:
-        """The exit code: whether every task has an answer, or waits for a yes."""
+        """The exit code: whether every task has an answer, or waits for approval."""
         answered, waiting = (self._sums.get(status, _Sums()).tasks for status in ("answered", "waiting"))
         if answered + waiting < self.total:
             return NOT_SOLVED
@@ -357,7 +357,7 @@ class BatchView:
             err.print(f"not ended: {self._in_use:,} tasks, since {why}", markup=False)
         if waiting := self._sums.get("waiting", _Sums()).tasks:
             how = "`atc runs approvals` lists their calls, `atc runs approve RUN` decides; run it again then"
-            err.print(f"waiting for a yes: {waiting:,} tasks; {how}", markup=False)
+            err.print(f"waiting for approval: {waiting:,} tasks; {how}", markup=False)
         for which, tasks in self._over.items():
             err.print(f"the budget of {which} over all is used up: it ended or kept back {tasks:,} tasks", markup=False)
         out.print(f"{self.total:,} tasks in {seconds:,.1f} s; results: {self.results}", markup=False)

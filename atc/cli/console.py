@@ -114,7 +114,7 @@ def exit_code_of(error: BaseException) -> int:
 
 def exit_code_of_run(status: RunStatus) -> int:
     """Return a run's exit code: 0 answered or planned, 3 something is missing, 4 to 6 no other program helps, 7 it
-    asks, 8 calls wait for a yes, 1 the rest."""
+    asks, 8 calls wait for approval, 1 the rest."""
     return _OF_STATUS.get(status, NOT_SOLVED)
 
 

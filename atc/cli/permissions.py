@@ -102,7 +102,7 @@ def check(
         out.print(f"{AFTER_UNTRUSTED}: a program may write unasked after its model saw text of strangers", markup=False)
     if permissions.approvers:
         names = ", ".join(map(visible, permissions.approvers.keys))
-        out.print(f"calls that need a yes wait for one of the approvers: {names}", markup=False)
+        out.print(f"calls that need approval wait for one of the approvers: {names}", markup=False)
     if rows:
         more = {"sent_again": "sent again?", "untrusted": "untrusted by"}
         more = {key: title for key, title in more.items() if any(row[key] for row in rows)}
@@ -336,7 +336,7 @@ def _why(decision: Decision) -> str:
 
 
 def _waits(decision: Decision) -> str:
-    return ", and it waits for a yes (`atc runs approvals`)" if decision.parks else ""
+    return ", and it waits for approval (`atc runs approvals`)" if decision.parks else ""
 
 
 def _explained(decision: Decision, line: str, call: CallFrom, depends: list[str]) -> dict[str, Any]:

@@ -131,8 +131,8 @@ def finish(result: Result, *, as_json: bool, trace: bool) -> None:
 
 
 def report(result: Result, *, viewed: bool) -> None:
-    """Print on stderr what the user must see to: calls in doubt, those not made or that wait for a yes, and that a run
-    is incomplete.
+    """Print on stderr what the user must see to: calls in doubt, those not made or that wait for approval, and that a
+    run is incomplete.
 
     Args:
         result: of the run.
@@ -263,7 +263,7 @@ class _Chat:
         return True
 
     def _waits_no_more(self) -> bool:
-        """Go on with the task before, if its calls waited for a yes and are decided; whether the next one may begin."""
+        """Continue the task before, if its calls waited for approval and are decided; whether the next may begin."""
         if not (waiting := self._conversation.pending):
             return True
         from atc.run.approvals import undecided
@@ -279,7 +279,7 @@ class _Chat:
         except AtcError as error:
             self._failed(exit_code_of(error), type(error).__name__, str(error))
             return False
-        self._say(f"goes on with the task before, which waited for a yes: {outcomes.pending(waiting)}")
+        self._say(f"goes on with the task before, which waited for approval: {outcomes.pending(waiting)}")
         self._solve(self._conversation.aresume())
         return not self._conversation.pending
 

@@ -68,7 +68,7 @@ _ENDINGS = {
     "tool_broken": "a tool is broken",
     "in_doubt": "in doubt",
     "needs_input": "waits for your answer",
-    "waiting": "waits for your yes",
+    "waiting": "waits for your approval",
 }
 
 
@@ -80,7 +80,7 @@ class RunView:
         stored: the run is read back: no exception shows how it broke off.
         verbose: tell of every tool why it is offered, and what feeds what; of a stored run also where the arguments of
             its writes came from.
-        goes_on: with a run that waited for a yes; by default a command.
+        goes_on: with a run that waited for approval; by default a command.
     """
 
     def __init__(self, console: Console, *, stored: bool = False, verbose: bool = False, goes_on: str = "") -> None:
@@ -283,7 +283,7 @@ class RunView:
         self._acted |= status in ("ok", "replayed") and data.get("effect") not in (None, Effect.READ.value)
         result = f"{status}: {data['error']}" if data["error"] is not None else _short(data["value"], 100)
         if status in ("planned", "pending"):
-            result = "planned, not made" if status == "planned" else "waits for a yes, not made"
+            result = "planned, not made" if status == "planned" else "waits for approval, not made"
         if data["tool"] == ASK_USER and status == "failed" and data.get("error_status") == "stopped":
             mark, style, result = "?", "yellow", "not answered yet"
         took = _NOT_MADE.get(data["status"], f"{data['seconds'] * 1000:.0f} ms")
@@ -415,7 +415,7 @@ class RunView:
             self.line(outcomes.incomplete(data["status"], fault, caught), "bold yellow")
 
     def _show_pending(self, data: dict[str, Any]) -> None:
-        self.line("── waits for your yes ──", "bold yellow")
+        self.line("── waits for your approval ──", "bold yellow")
         for each in data["pending"]:
             call = PendingCall.model_validate(each)
             for number, line in enumerate(plans.pending_call(call)):

@@ -293,4 +293,4 @@ class Store:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise UsageError(f"{file} is no record of this version ({error}): remove it to probe anew") from None
+            raise UsageError(f"{file} is no record of this version ({error}): remove it to probe again") from None

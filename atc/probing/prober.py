@@ -104,7 +104,7 @@ class Prober:
         self._approve = checked_approve(self.approve, self.settings.approve)
         if self._approve == "park":
             raise UsageError(
-                "probing does not wait for a yes: approve takes 'ask', 'never', 'always' or a function here"
+                "probing does not wait for approval: approve takes 'ask', 'never', 'always' or a function here"
             )
         if self.allow_effects and self._approve == "never":
             raise UsageError("calls with effects need somebody who approves each of them: give `approve` (--approve)")
@@ -162,7 +162,7 @@ class Prober:
         made = [Drift(tool=record.name, problem="recorded") for record in known if record.name not in records]
         if not records:
             raise UsageError(
-                f"{self.folder} documents tools from a recording alone, which were never called: record anew"
+                f"{self.folder} documents tools from a recording alone, which were never called: record again"
                 if known
                 else f"{self.folder} holds no record of a documented tool: probe it first, with -o {self.folder}"
             )

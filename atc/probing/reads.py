@@ -7,7 +7,7 @@ A tool is called where it surely reads (:func:`atc.probing.call_policy.why_not`)
 argument that it must be given has a value that is known: one that its own document states (``const``, ``enum``,
 ``examples``, ``default``), or one that a tool of the same service has just answered with. A value that was only made up
 for its name is none, nor is one of another service: nobody asked that it go there. Nobody is asked about such a call,
-either: one that would need a yes is left out.
+either: one that would need approval is left out.
 """
 
 from __future__ import annotations

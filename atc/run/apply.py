@@ -307,7 +307,7 @@ async def apply_plan(
             applied = Decision(True, decider.by, time.time(), signature)
             journal.begin_apply(applied)
         elif applied is None or not _may_decide(permissions, stored.run_id, plan, applied):
-            raise UsageError(f"the yes to the plan of run {stored.run_id} is none of an approver: apply it again")
+            raise UsageError(f"the plan of run {stored.run_id} was not approved by an approver: apply it again")
         return Applying(plan, applied, redactor)
 
     request = resumed_request(stored, started, None, agent._answer, (), reply)

@@ -293,7 +293,7 @@ def decide(
     decider = decider or decider_of(by=by)
     if decider.permissions is None:
         check_rules(stored)
-    nothing = f"run {stored.run_id} has no call that waits for a yes (`atc runs approvals` lists them)"
+    nothing = f"run {stored.run_id} has no call that waits for approval (`atc runs approvals` lists them)"
     if not (asked := _asked(stored)):
         raise UsageError(nothing)
     journal = stored.open_journal()
@@ -309,13 +309,13 @@ def decide(
         if gone := [
             call.number for call in wanted if call.number not in asked
         ]:  # of an earlier program: nobody is shown it
-            raise UsageError(f"call {gone[0]} does not wait for a yes")
+            raise UsageError(f"call {gone[0]} does not wait for approval")
         if seen is not None and (unseen := [call.number for call in wanted if seen.get(call.number) != call.digest]):
             raise UsageError(f"call {unseen[0]} of run {stored.run_id} is not what was shown: look at it again")
         now = time.time()
         if yes and (late := [call.number for call in wanted if call.until < now]):
             raise UsageError(
-                f"call {late[0]} of run {stored.run_id} waited too long for a yes: "
+                f"call {late[0]} of run {stored.run_id} waited too long for approval: "
                 f"`atc resume {stored.run_id}` asks again"
             )
         decisions = [decider.decision(stored.run_id, call, yes=yes, at=now) for call in wanted]

@@ -69,7 +69,7 @@ class Upcoming:
         result: how it went; ``None`` until it has ended, or where it raised.
         began: whether it has begun, so that it may have done something.
         dry_run: whether it plans calls with effects instead of making them.
-        goes_on: whether it is the last task, whose calls waited for a yes.
+        goes_on: whether it is the last task, whose calls waited for approval.
         past: what the model has seen and written in the tasks before.
         origins: of the inputs, found by whoever asks. ``answer_origins``: of its own answer, once it has ended.
     """
@@ -134,7 +134,7 @@ class Conversation:
 
     A later task's prompt shows the earlier tasks, their programs and values: bounded, the newest first, as data. Its
     programs also have small values as variables ``answer_1``, ``answer_2`` …, by the number of the task. A task
-    that fails or is stopped is shown with what it did, and the next one goes on. A task whose calls wait for a yes
+    that fails or is stopped is shown with what it did, and the next one goes on. A task whose calls wait for approval
     (``approve="park"``) lets go of the run, so that anybody can decide; :meth:`resume` goes on with it, and no other
     task begins before that.
 
@@ -159,7 +159,7 @@ class Conversation:
 
     @property
     def pending(self) -> tuple[PendingCall, ...]:
-        """Return the calls of the last task that wait for a yes, as it ended."""
+        """Return the calls of the last task that wait for approval, as it ended."""
         return self._pending
 
     @property
@@ -194,7 +194,7 @@ class Conversation:
                     yield event
 
     def resume(self, *, answer: Any = None, images: Images = ()) -> Result[Any]:
-        """Go on with the last task, whose calls waited for a yes: :meth:`atc.Agent.resume`, with its arguments.
+        """Go on with the last task, whose calls waited for approval: :meth:`atc.Agent.resume`, with its arguments.
 
         Raises:
             UsageError: it does not wait; or the run went on elsewhere meanwhile, and this conversation is closed.
@@ -206,7 +206,7 @@ class Conversation:
         """:meth:`resume` for asynchronous code."""
         with self._held():
             if not self._pending:
-                raise UsageError("no task of this conversation waits for a yes")
+                raise UsageError("no task of this conversation waits for approval")
             stored = self._agent.store.run(self.id)
             ended = await asyncio.to_thread(stored.last, "run_ended")
             if ended is None or ended.get("status") != "waiting":
@@ -340,7 +340,7 @@ class Conversation:
             shown["program"] = self._shown(result.program, MAX_PROGRAM)
             shown["problem"] = "it was a dry run: its calls with effects were listed, and none was made"
         elif result.pending:
-            shown["problem"] = self._shown(f"waits for a yes: {outcomes.pending(result.pending)}", MAX_PROBLEM)
+            shown["problem"] = self._shown(f"waits for approval: {outcomes.pending(result.pending)}", MAX_PROBLEM)
         elif result.fault is not None:
             shown["problem"] = self._shown(result.fault.message, MAX_PROBLEM)
         return Turn(**shown)

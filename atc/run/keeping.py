@@ -78,7 +78,7 @@ NO_EDITS = Edits()
 async def propose(agent: Agent, stored: StoredRun, name: str, edits: Edits = NO_EDITS) -> Proposal:
     """Propose what a run would be as a tool: nothing is written, and nothing is called.
 
-    What keeps it from being one is in ``unfit``; what needs a yes in ``doubts`` and ``to_confirm``.
+    What keeps it from being one is in ``unfit``; what needs approval in ``doubts`` and ``to_confirm``.
 
     Args:
         agent: with the tools that the program calls.
@@ -115,7 +115,7 @@ async def keep(
         replace: a tool of that name that is there already is replaced.
 
     Raises:
-        UsageError: it cannot be kept, or needs a yes and has none; or a tool of that name is there.
+        UsageError: it cannot be kept, or needs approval and has none; or a tool of that name is there.
         EnvironmentProblem: the file cannot be written.
     """
     if proposal.unfit:

@@ -386,7 +386,7 @@ def _asked_as_before(started: Mapping[str, Any]) -> AskUserChoice:
 
 
 def parked_before(started: Mapping[str, Any]) -> bool:
-    """Whether a resumed run was begun with calls that wait for a yes."""
+    """Whether a resumed run was begun with calls that wait for approval."""
     settings = started.get("settings")
     return isinstance(settings, Mapping) and settings.get("approve") == "park"
 

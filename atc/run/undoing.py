@@ -227,7 +227,7 @@ class Undoing:
 
 @dataclass(frozen=True)
 class TriedBefore(EarlierWrites):
-    """The inverses that an earlier undo sent, and of which somebody said that they were not done: each takes a yes.
+    """The inverses that an earlier undo sent, and of which somebody said that they were not done: each takes approval.
 
     Args:
         runs: by the tool and the digest of an inverse's arguments, the run that sent it.
@@ -293,7 +293,7 @@ class Undoer(Strategy):
         if call.status == "in_doubt":
             step.ends("in_doubt", call.error or "")
             return False
-        if step.tried:  # it still takes a yes
+        if step.tried:  # it still takes approval
             self._undoing.note(step, step.tried, "begun")
         else:
             self._undoing.note(step, run.run_id, "refused")
@@ -311,12 +311,12 @@ async def undo_run(agent: Agent, run_id: str, *, dry_run: bool = False) -> Undon
         dry_run: nothing is made.
 
     Raises:
-        UsageError: there is no such run, it has no journal, or the agent lets calls wait for a yes.
+        UsageError: there is no such run, it has no journal, or the agent lets calls wait for approval.
         JournalError: its journal is damaged, or another process works on the run.
         EnvironmentProblem: something is missing that every run needs.
     """
     if agent._approval.parks:
-        raise UsageError("an undo does not wait for a yes: give approve='ask', 'always' or a function")
+        raise UsageError("an undo does not wait for approval: give approve='ask', 'always' or a function")
     stored = await asyncio.to_thread(agent.store.find, run_id)
     journal = await asyncio.to_thread(opened, stored)
     try:

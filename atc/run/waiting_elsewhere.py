@@ -1,4 +1,4 @@
-"""Finds the calls that wait for a yes in other runs of a store: who is asked about an equal one is told of the first.
+"""Finds the calls that wait for approval in other runs of a store: who is asked about an equal one hears of the first.
 
 A task that was given twice asks twice. Only what one run's question needs is read, once: the journals of the newest
 runs, in a thread, as lines. A run that parks a call at the same moment is not seen.
@@ -73,7 +73,7 @@ def _lines(stored: StoredRun, most: int) -> tuple[list[bytes], int]:
 
 
 def _waiting(lines: Iterable[bytes]) -> list[tuple[_Known, float]]:
-    """Return the calls that wait, with or without a yes, and since when."""
+    """Return the calls that wait, with or without approval, and since when."""
     waiting: dict[int, tuple[_Known, float]] = {}
     now = time.time()
     for line in lines:

@@ -56,7 +56,7 @@ def damaged(path: object, line: int, why: BaseException | str) -> TraceError:
     short = short if len(short) <= _MOST_WHY else f"{short[:_MOST_WHY]} …"
     return TraceError(
         f"{path}, line {line} is damaged ({short}): `atc runs show` reads what is left of the run, and its journal has "
-        "what was done; it cannot go on, so begin the task anew"
+        "what was done; it cannot go on, so begin the task again"
     )
 
 

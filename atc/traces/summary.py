@@ -25,7 +25,7 @@ MAX_TASK, MAX_ANSWER = 4_000, 2_000
 CUT_OFF, RUNNING = "cut off", "running"
 """The status of a run whose trace has no end: where no process works on it, and where one does."""
 WAITING = "waiting"
-"""The status of a run that ended because calls of it wait for a yes."""
+"""The status of a run that ended because calls of it wait for approval."""
 
 _NOT_SENT = frozenset({"replayed", "refused", "planned", "pending"})
 """How calls end that no tool received."""
@@ -66,8 +66,8 @@ class RunSummary:
         answer: of the last task; where its calls with effects returned nothing, that it is done.
         partial: as of its result (:attr:`atc.result.Result.partial`), as ``remarks``, their number.
         waits: for the user, by the last that is known: for a yes or for words.
-        until: of one that ended as ``waiting``, when it is too late for a yes, in seconds since the epoch. From then on
-            an :class:`~atc.traces.index.RunIndex` shows it as ``denied``.
+        until: of one that ended as ``waiting``, when it is too late to approve it, in seconds since the epoch. From
+            then on an :class:`~atc.traces.index.RunIndex` shows it as ``denied``.
         unresolved: the answer has a warning that the run did not settle, or rests on a part of a list.
         damage: what is wrong with its trace.
     """

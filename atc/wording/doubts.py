@@ -31,7 +31,7 @@ def settled_call(found: SettledCall) -> list[str]:
         case "done":
             return [heading, f"     done, by the word of {_cut(found.by)}"]
         case "not_done":
-            return [heading, f"     not done, by the word of {_cut(found.by)}: sending it again takes a yes"]
+            return [heading, f"     not done, by the word of {_cut(found.by)}: sending it again takes approval"]
         case "in_doubt":
             return [heading, f"     in doubt: {_why(found)}"]
 

@@ -285,7 +285,7 @@ def is_down(tool: str, substitutes: Sequence[Replacement]) -> str:
 
 def takes_place(instead_of: Sequence[str]) -> str:
     """Say that a write is asked for because another one failed and surely did nothing."""
-    return f"in place of {' and '.join(instead_of)}, which failed"
+    return f"instead of {' and '.join(instead_of)}, which failed"
 
 
 def _replacement(made: Replacement) -> str:

@@ -1,4 +1,4 @@
-"""Sentences about a run that is kept as a tool: its parameters, what stays, what needs a yes, what refuses."""
+"""Sentences about a run that is kept as a tool: its parameters, what stays, what needs approval, what refuses."""
 
 from __future__ import annotations
 
@@ -128,11 +128,11 @@ def not_kept(proposal: Proposal) -> str:
 
 
 def needs_yes(proposal: Proposal) -> str:
-    """Why a run is not kept without a yes, and how to give it."""
+    """Why a run is not kept without approval, and how to give it."""
     reasons = [doubt(each) for each in proposal.doubts]
     reasons += [f"{value(each.value)}: {constant(each)}" for each in proposal.to_confirm]
     how = "look at its program, then say so: confirm=True or a function (agent.keep), --yes and --confirm (atc)"
-    return f"run {proposal.run_id} is kept only after a yes that shows it: {_some(reasons)}; {how}"
+    return f"run {proposal.run_id} is kept only after an approval that shows it: {_some(reasons)}; {how}"
 
 
 def needs_terminal(proposal: Proposal, reasons: Sequence[str], values: Sequence[str]) -> str:
@@ -140,7 +140,7 @@ def needs_terminal(proposal: Proposal, reasons: Sequence[str], values: Sequence[
     how = "run it at a terminal, where you see its program"
     if values and not proposal.doubts:
         how += f"; or say what stays ({' '.join(f'--confirm {each}' for each in values[:_MANY])}) and --yes"
-    return f"run {proposal.run_id} is kept only after a yes that shows it: {_some(reasons)}; {how}"
+    return f"run {proposal.run_id} is kept only after an approval that shows it: {_some(reasons)}; {how}"
 
 
 def unknown_edits(unknown: Sequence[str], parameters: Sequence[Lifted], constants: Sequence[Constant]) -> str:

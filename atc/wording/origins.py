@@ -78,7 +78,7 @@ def argument_came_from(flow: DataFlow, name: str) -> str:
 
 
 def careful(flow: DataFlow | None) -> list[str]:
-    """Say what a person should look at before a yes, a sentence each: whose session goes with the call, and what
+    """Say what a person should look at before approval, a sentence each: whose session goes with the call, and what
     strangers may have chosen or led to."""
     if flow is None:
         return []

@@ -101,18 +101,18 @@ def waits(run: str, tool: str, arguments: Mapping[str, Any], *, alone: bool = Fa
     if alone:
         other = f"with `--approve park` it waits for `atc runs approve {run}`"
     how = f"`atc resume {run}` on a terminal asks you; {other}"
-    return f"waits for a yes: {made} ({how})"
+    return f"waits for approval: {made} ({how})"
 
 
 def pending(waiting: Sequence[PendingCall]) -> str:
-    """Say which calls wait for a yes."""
+    """Say which calls wait for approval."""
     calls = [call(Invocation(tool=each.tool, arguments=each.arguments)) for each in waiting[:MAX_CALLS]]
     more = [f"and {len(waiting) - MAX_CALLS:,} more calls"] if len(waiting) > MAX_CALLS else []
     return "; ".join((*calls, *more))
 
 
 def conversation_waits(run_id: str, number: int, waiting: Sequence[PendingCall], then: str) -> str:
-    """Say why the next task of a conversation does not begin: calls of the last one wait for a yes.
+    """Say why the next task of a conversation does not begin: calls of the last one wait for approval.
 
     Args:
         run_id: of the conversation.
@@ -120,14 +120,14 @@ def conversation_waits(run_id: str, number: int, waiting: Sequence[PendingCall],
         waiting: its calls.
         then: what goes on with it once they are decided.
     """
-    how = f"`atc runs approve {run_id}` decides (--deny: no), and {then} then goes on with it"
-    return f"task {number} waits for a yes: {pending(waiting)} ({how})"
+    how = f"`atc runs approve {run_id}` decides (--deny: no), and {then} then continues it"
+    return f"task {number} waits for approval: {pending(waiting)} ({how})"
 
 
 def run_failed(result: Result[Any]) -> str:
     """Say why a run has no value, what to do about it, and what it has changed all the same."""
     if result.pending:
-        return f"run {result.run_id} waits for a yes: {pending(result.pending)} ({to_approve(result.run_id)})"
+        return f"run {result.run_id} waits for approval: {pending(result.pending)} ({to_approve(result.run_id)})"
     fault = f": {result.fault.message}" if result.fault else ""
     if result.fault is not None and result.fault.hint:
         fault += f" ({result.fault.hint})"
@@ -278,7 +278,7 @@ def argument_repair(made: ArgumentRepair) -> str:
         case "model" if made.given is None:
             return f"the model gave {as_text(made.sent)} for {where}"
         case "model":
-            return f"the model gave {as_text(made.sent)} in place of {as_text(made.given)} for {where}"
+            return f"the model gave {as_text(made.sent)} instead of {as_text(made.given)} for {where}"
         case "joined" | "nearest" | "format" | "wrapped":
             return f"took {as_text(made.given)} as {as_text(made.sent)} for {where}"
 
@@ -360,8 +360,8 @@ def sent_again(number: int) -> str:
 
 
 def to_approve(run_id: str, goes_on: str = "") -> str:
-    """Say how a run goes on that waits for a yes: by ``goes_on``, else by a command."""
-    return f"`atc runs approve {run_id}` decides, {goes_on or f'`atc resume {run_id}`'} then goes on with it"
+    """Say how a run goes on that waits for approval: by ``goes_on``, else by a command."""
+    return f"`atc runs approve {run_id}` decides, {goes_on or f'`atc resume {run_id}`'} then continues it"
 
 
 def approved_by(who: str, at: float) -> str:
@@ -415,10 +415,10 @@ def repeat(run: str, in_doubt: bool, same: SameCall | None, waits: bool = False)
         run: that did, or may have done, the same; empty where a call of this one did.
         in_doubt: nobody knows whether that run did it.
         same: the call of this run.
-        waits: that run did not do it, but waits for a yes to it.
+        waits: that run did not do it, but waits for approval to it.
     """
     if run and waits:
-        return f"run {run} waits for a yes to the same"
+        return f"run {run} waits for approval to the same"
     if run or same is None:
         return f"run {run} {'may have done' if in_doubt else 'did'} the same"
     if same.was_read:

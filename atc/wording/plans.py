@@ -16,15 +16,15 @@ _SHOWN = 200
 _SHOWN_OF_ROW = 120
 """Characters of the row that a value comes from."""
 _WRITES_NOTHING = "the program made no call with effects"
-AGAIN = "Nothing was sent. To do it for real, run it again without --dry-run: all is read anew."
+AGAIN = "Nothing was sent. To do it for real, run it again without --dry-run: all is read again."
 
 
 def to_apply(run_id: str) -> str:
     """Say how exactly the planned calls are made."""
-    return f"Nothing was sent. `atc runs apply {run_id}` makes exactly these calls: all is read anew."
+    return f"Nothing was sent. `atc runs apply {run_id}` makes exactly these calls: all is read again."
 
 
-NO_TO_ALL = "no, and no to every other call of this task that needs a yes"
+NO_TO_ALL = "no, and no to every other call of this task that needs approval"
 """What an answer says that ends a series of questions."""
 
 
@@ -168,7 +168,7 @@ def stop(found: Stop, planned: Sequence[PlannedCall]) -> str:
 
 
 def pending_call(call: PendingCall) -> list[str]:
-    """Return the lines of a call that waits for a yes: what would be called, what feeds it, what is odd about it."""
+    """Return the lines of a call that waits for approval: what would be called, what feeds it, what is odd about it."""
     planned = PlannedCall(
         index=call.index, tool=call.tool, effect=call.effect, arguments=call.arguments, within=call.within
     )

@@ -115,6 +115,6 @@ def test_a_run_that_waits_for_a_yes_is_shown_with_what_waits() -> None:
     result = agent(f"```python\nanswer = book(room={EVIL!r})\n```", tools=[book], approve="park").run("book it")
     read = Read(result._repr_html_())
     assert not read.tags & {"script", "img"}
-    assert f"run {result.run_id} waits for a yes: book(room={EVIL!r}) (`atc runs approve" in read.text
-    with pytest.raises(RunFailed, match="waits for a yes"):
+    assert f"run {result.run_id} waits for approval: book(room={EVIL!r}) (`atc runs approve" in read.text
+    with pytest.raises(RunFailed, match="waits for approval"):
         result.unwrap()

@@ -190,7 +190,7 @@ def test_what_every_task_needs_stops_the_batch(tmp_path: Path) -> None:
         scripted(keep_runs=False).map(names(1), results=file)
 
 
-# -- tasks that wait for a yes -----------------------------------------------------------------------------------------
+# -- tasks that wait for approval --------------------------------------------------------------------------------------
 
 
 class Desk:

@@ -1,4 +1,4 @@
-"""The benchmark of killed runs whose writes wait for a yes: what it counts, a sample of it, and that it can fail."""
+"""The benchmark of killed runs whose writes wait for approval: what it counts, a sample of it, and that it can fail."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from benchmarks.parked_kills import Heard
         (True, 0, False, True, "in doubt"),
         (True, 1, False, True, "in doubt"),
         (True, 1, False, False, "unsaid"),
-        (False, 1, False, True, "without a yes"),
+        (False, 1, False, True, "without approval"),
         (False, 0, True, False, "said and not done"),
         (False, 0, False, False, "denied and not done"),
     ],

@@ -85,7 +85,7 @@ def test_an_answer_may_hold_for_the_rest_of_a_series(
     for covered in ("every other call of book in this task", "whatever its arguments", "with a warning", "repeats"):
         assert covered in second
     assert [data["index"] for kind, data in house.events if kind == "approval_asked"] == [1, 2]
-    assert house.last.notes == ("allowed by your yes to all calls of this tool",)
+    assert house.last.notes == ("allowed by your approval to all calls of this tool",)
 
     house.broker.warnings = {"book": (WARNING,)}
     assert house.call("book", n=4).error is None  # asked: it is not covered
@@ -96,7 +96,7 @@ def test_an_answer_may_hold_for_the_rest_of_a_series(
     house.broker.warnings = {}
     for refused in (house.call("pay", n=7), house.call("book", n=8)):
         assert (refused.status, house.last.refused_by) == ("denied", "user")
-        assert "all that need a yes" in str(refused.error)
+        assert "all that need approval" in str(refused.error)
     assert len(sent) == 5
     house.broker.begin_stage(new_request=True)
     capsys.readouterr()

@@ -168,7 +168,7 @@ def test_the_question_names_both(capsys: pytest.CaptureFixture[str], monkeypatch
 
     monkeypatch.setattr(question, "_line", no)
     assert asyncio.run(ask_at_terminal(asked[1])) is False
-    assert "allow reserve in place of book, which failed? effect: write" in capsys.readouterr().err
+    assert "allow reserve instead of book, which failed? effect: write" in capsys.readouterr().err
 
 
 def test_yes_to_all_is_no_yes_to_a_write_in_anothers_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,7 @@ def test_a_new_stage_may_reply_in_place_of_those_behind_it() -> None:
     house = House(make_tool("book", never, WRITE))
 
     async def parks(attempt: Attempt) -> CallReply | None:
-        return None if attempt.reads else CallReply(error="it waits for a yes", status="parked")
+        return None if attempt.reads else CallReply(error="it waits for approval", status="parked")
 
     add_before(house.broker, "begin", parks)
     assert house.call("book", n=1).status == "parked"

@@ -40,7 +40,7 @@ def test_a_run_stops_at_a_write_and_goes_on_after_a_yes(
     endpoint(says(PROGRAM))
     ran = atc("run", "book 4", "--tools", "tools.py", "--approve", "park")
     assert ran.exit_code == 8, ran.output
-    assert "waits for your yes" in ran.output
+    assert "waits for your approval" in ran.output
     assert "book(n=4)" in ran.output
     (listed,) = json.loads(atc("runs", "approvals", "--json").stdout)
     assert [call["arguments"] for call in listed["pending"]] == [{"n": 4}]
@@ -48,7 +48,7 @@ def test_a_run_stops_at_a_write_and_goes_on_after_a_yes(
 
     refused = atc("runs", "approve", "last", stdin="y\n")  # a model with a shell can do that
     assert refused.exit_code == 2
-    assert "a yes needs a terminal" in refused.output
+    assert "approving needs a terminal" in refused.output
     assert resume().exit_code == 8  # it goes on waiting, as it was begun
 
     monkeypatch.setattr(question, "has_terminal", lambda: True)

@@ -77,7 +77,7 @@ def test_the_next_line_says_what_waits_and_a_decided_task_goes_on_before_it(
         "answered",
         "answered",
     ]
-    assert "task 1 waits for a yes: book(n=4) (`atc runs approve" in documents[1]["error"]["message"]
+    assert "task 1 waits for approval: book(n=4) (`atc runs approve" in documents[1]["error"]["message"]
     assert ["booked" in str(document["value"]) for document in documents[2:]] == [True, False]
     assert ran.exit_code == 8, "of the first that was not answered"
 
@@ -85,7 +85,7 @@ def test_the_next_line_says_what_waits_and_a_decided_task_goes_on_before_it(
 def test_a_chat_says_that_its_next_line_goes_on(endpoint: Any) -> None:
     endpoint(says(BOOK))
     shown = atc("chat", "-t", "tools.py", "--approve", "park", stdin="book 4\n").stdout
-    assert "decides, the next line then goes on with it" in shown
+    assert "decides, the next line then continues it" in shown
 
 
 def test_instructions_come_from_the_line_or_a_file(endpoint: Any, tmp_path: Path) -> None:

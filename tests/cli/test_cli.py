@@ -283,9 +283,8 @@ def test_a_run_that_nobody_could_be_asked_in_says_what_waits_and_goes_on(endpoin
     endpoint(says("```python\nanswer = book(n=1)\n```"))
     ran = atc("run", "book it", "-t", "tools.py")
     assert ran.exit_code == 4
-    waits = (
-        r"waits for a yes: book\(n=1\) \(`atc resume (\S+)` on a terminal asks you; `(atc resume \S+ --approve always)`"
-    )
+    waits = r"waits for approval: book\(n=1\) \(`atc resume (\S+)` on a terminal asks you; "
+    waits += r"`(atc resume \S+ --approve always)`"
     for again in (ran, atc("resume", "last")):
         told = re.search(waits, again.stderr)
         assert told is not None, again.output

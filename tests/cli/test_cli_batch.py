@@ -153,7 +153,7 @@ def test_a_task_that_waits_for_a_yes_has_a_row_and_goes_on_when_it_is_decided(en
     Path("tasks.jsonl").write_text('"Book 1"\n')
     ran = atc("batch", "tasks.jsonl", *TOOLS, "--approve", "park")
     assert ran.exit_code == 8, ran.output
-    assert "waiting for a yes: 1 tasks; `atc runs approvals`" in ran.stderr
+    assert "waiting for approval: 1 tasks; `atc runs approvals`" in ran.stderr
     (row,) = [json.loads(line) for line in Path("tasks.results.jsonl").read_text().splitlines()]
     assert (row["status"], [call["arguments"] for call in row["pending"]]) == ("waiting", [{"n": 1}])
     again = atc("batch", "tasks.jsonl", *TOOLS, "--approve", "park", "--json")

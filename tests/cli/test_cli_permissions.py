@@ -107,7 +107,7 @@ def test_check_and_explain_say_which_call_waits(tmp_path: Path) -> None:
     rules = '[[rules]]\nask = "book"\n[[rules]]\nask = "book"\nwait = "park"\narguments = {n = {min = 5}}\n'
     file = ("--permissions", str(file_of(tmp_path, rules)), "--tools", "tools.py")
     assert (
-        "ask: rule 2, effect write, and it waits for a yes"
+        "ask: rule 2, effect write, and it waits for approval"
         in atc("permissions", "explain", "book", "n=7", *file).stdout
     )
     assert "waits" not in atc("permissions", "explain", "book", "n=4", *file).stdout

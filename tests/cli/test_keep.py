@@ -240,7 +240,7 @@ def test_where_others_could_write_the_tools_are_named_by_the_user(
     again = atc("runs", "keep", "last", "--as", "other", "--yes")
     assert (again.exit_code, "are not loaded" in again.output) == (2, True)
     shown = atc("runs", "keep", "last", "--as", "other", "--yes", "--tools", "tools.py")
-    assert (shown.exit_code, "only after a yes that shows it" in shown.output) == (2, True)
+    assert (shown.exit_code, "only after an approval that shows it" in shown.output) == (2, True)
     sys.modules.pop("tools", None)
     called = atc("tools", "call", "doubles", "ns=1", "--tools", "tools.py", "--json")
     assert json.loads(called.stdout)["value"] == [2]

@@ -153,7 +153,7 @@ def test_a_later_task_of_a_conversation_is_kept_with_what_it_was_given(world: Wo
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What needs a yes.
+# What needs approval.
 
 
 HARD_CODED = ("found = find_city(city='Oslo')\nlook(found['id'])", "answer = get_city(id='C-Oslo')['people']")

@@ -1,4 +1,4 @@
-"""Writes that wait for a yes: the run ends, somebody decides elsewhere, and a resume makes what was approved."""
+"""Writes that wait for approval: the run ends, somebody decides elsewhere, and a resume makes what was approved."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ def test_what_only_an_earlier_program_asked_for_is_not_decided(shop: Shop) -> No
     shop.orders[0]["id"] = "o9"
     again = shop.resume(waiting)
     assert again.pending[0].index != waiting.pending[0].index
-    with pytest.raises(UsageError, match="does not wait for a yes"):
+    with pytest.raises(UsageError, match="does not wait for approval"):
         shop.agent().approve(waiting.run_id, calls=[waiting.pending[0].index])
 
 
@@ -724,8 +724,8 @@ def test_a_task_of_a_conversation_waits_and_the_next_one_says_for_what(shop: Sho
     with shop.agent(CANCEL, "answer = answer_1 + '!'").conversation() as talk:
         first = talk.run("cancel the first order")
         assert (first.status, arguments(first), talk.pending) == ("waiting", [{"order": "o1"}], first.pending)
-        assert (talk.turns[0].status, talk.turns[0].problem) == ("waiting", "waits for a yes: cancel(order='o1')")
-        with pytest.raises(UsageError, match=rf"task 1 waits for a yes: cancel\(order='o1'\) .*approve {talk.id}"):
+        assert (talk.turns[0].status, talk.turns[0].problem) == ("waiting", "waits for approval: cancel(order='o1')")
+        with pytest.raises(UsageError, match=rf"task 1 waits for approval: cancel\(order='o1'\) .*approve {talk.id}"):
             talk.run("and shout")
         assert (talk.resume().status, shop.sent) == ("waiting", [])
         shop.agent().approve(talk.id)

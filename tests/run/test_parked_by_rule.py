@@ -1,4 +1,4 @@
-"""Rules that have a call wait for a yes, whatever the choice over calls is."""
+"""Rules that have a call wait for approval, whatever the choice over calls is."""
 
 from __future__ import annotations
 

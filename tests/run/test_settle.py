@@ -1,4 +1,4 @@
-"""Calls in doubt: a read or a person settles them. What was done is not sent again; what was not takes a yes."""
+"""Calls in doubt: a read or a person settles them. What was done is not sent again; what was not takes approval."""
 
 from __future__ import annotations
 

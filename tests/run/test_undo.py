@@ -275,7 +275,7 @@ def test_an_inverse_that_a_rule_lets_wait_is_refused_and_may_be_made_later(calen
 
 def test_nothing_is_undone_where_calls_wait_or_nothing_is_approved(calendar: Calendar) -> None:
     run = calendar.ran()
-    with pytest.raises(UsageError, match="does not wait for a yes"):
+    with pytest.raises(UsageError, match="does not wait for approval"):
         calendar.undo(run.run_id, approve="park")
     assert outcomes(calendar.undo(run.run_id, approve="never"))[1:] == [(2, "denied", ""), (1, "denied", "")]
     assert calendar.did == []

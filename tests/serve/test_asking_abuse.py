@@ -404,7 +404,7 @@ def test_a_question_says_what_it_is_about() -> None:
     )
     assert "send" in text
     assert "effect: write" in text.lower()
-    assert "in place of mail, which failed" in text
+    assert "instead of mail, which failed" in text
     assert "20261123-110239-78b31a" in text
     assert "it may do it twice" in text
     assert "\\u202e" in text

@@ -90,7 +90,7 @@ def test_a_run_that_waits_says_for_what_and_that_asking_again_does_not_help() ->
     (giving, sent) = sender(WRITES.format("ann"), approve="park")
     waiting = asyncio.run(Delegate(giving).solve("Send it"))
     said = Delegate(giving).failure(waiting)
-    assert said.startswith(f"No answer: run {waiting.run_id} waits for a yes: send(to='ann') (`atc runs approve")
+    assert said.startswith(f"No answer: run {waiting.run_id} waits for approval: send(to='ann') (`atc runs approve")
     assert "the task is not to be given again" in said
     assert (waiting.status, sent) == ("waiting", [])
 

@@ -396,7 +396,7 @@ def test_what_another_run_did_is_not_done_again_by_a_yes_that_did_not_show_it(fo
             first = (await run(client, WRITE))["run"]
             again = await run(client, WRITE)
             assert again["status"] == "denied", "a model that forgot the run sends its program again"
-            assert f"run {first} waits for a yes to the same" in str(again["fault"])
+            assert f"run {first} waits for approval to the same" in str(again["fault"])
             decide(folder, first)
             assert (await goes_on(client, first))["status"] == "answered"
         async with served(folder, book) as client:
@@ -428,7 +428,7 @@ def test_a_user_who_is_asked_hears_that_another_run_waits_for_the_same(folder: P
             first = (await run(client, WRITE))["run"]
         async with served(folder, book, user=user) as client:
             assert (await run(client, WRITE))["status"] == "denied"
-            assert f"an earlier run ({first}) waits for a yes to the same" in user.seen[0].message
+            assert f"an earlier run ({first}) waits for approval to the same" in user.seen[0].message
             decide(folder, first, deny=True)
             assert (await run(client, WRITE))["status"] == "answered"
             assert "earlier run" not in user.seen[1].message, "what was denied waits no more"

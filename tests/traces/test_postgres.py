@@ -131,7 +131,7 @@ def test_runs_conversations_and_commands_work_over_it(address: str, monkeypatch:
 
 
 def parked(address: str) -> tuple[str, list[int]]:
-    """A run whose two writes wait for a yes: its id, and their numbers."""
+    """A run whose two writes wait for approval: its id, and their numbers."""
     agent = agent_of(address, "answer = [book(n=1), book(n=2)]", approve="park")
     with agent:
         waiting = agent.run("book two")

@@ -168,7 +168,7 @@ class _Chosen:
         """Ask as the choice says."""
         choice = self._approval.approve
         if choice == "park":  # writes wait before they come here
-            return Refusal("it needs a yes, and a read does not wait for one")
+            return Refusal("it needs approval, and a read does not wait for one")
         answer = choice(request) if callable(choice) else approvals.ask_at_terminal(request)
         said = await answer if inspect.isawaitable(answer) else answer
         return _nobody(request) if said is approvals.NOBODY and request.of_strangers else said

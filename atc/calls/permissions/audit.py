@@ -48,7 +48,7 @@ class AuditRecord(BaseModel):
     Attributes:
         at: when, UTC, ISO 8601.
         principal: who called, as far as that was proved; ``client`` is what it calls itself.
-        verdict: ``allowed`` or ``refused``, when it was to be made; ``parked``: it waits for a yes; ``approved`` or
+        verdict: ``allowed`` or ``refused``, when it was to be made; ``parked``: it waits for approval; ``approved`` or
             ``denied``, when somebody decided about it while it waited; ``voided``: a yes to it does not hold any more;
             ``expired``: nobody decided in time.
         by: ``rule N``, ``default``, ``user``, ``nobody`` (who could have been asked), ``read_only``, ``grant``,

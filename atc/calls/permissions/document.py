@@ -145,7 +145,7 @@ class _RuleText(_Part):
                 'argument must not have: not_from = {to = "tool:read_mail"}'
             )
         if said != ["ask"] and self.wait is not None:
-            raise _wrong("`wait` stands beside `ask` alone: what is allowed or denied waits for no yes")
+            raise _wrong("`wait` stands beside `ask` alone: what is allowed or denied does not wait")
         return self
 
     def rule(self, number: int) -> Rule:

@@ -126,7 +126,7 @@ class Restriction(Rule):
 
     Attributes:
         clients: patterns over the names that clients give themselves; ``None``: any.
-        wait: ``park``: the run ends, and the call waits for a yes that is given elsewhere.
+        wait: ``park``: the run ends, and the call waits for approval that is given elsewhere.
     """
 
     clients: Patterns | None = None

@@ -189,7 +189,7 @@ class Guard:
 
     @property
     def may_park(self) -> bool:
-        """Return whether a call may have to wait for a yes that is given elsewhere."""
+        """Return whether a call may have to wait for approval that is given elsewhere."""
         return self.permissions.may_park
 
     @property
@@ -282,7 +282,7 @@ class Guard:
         if request.decided is not None:
             answer = request.decided
         elif decision.waits:  # a write waits before it comes here
-            answer = Refusal("a yes to it is given elsewhere, and here it cannot wait for one")
+            answer = Refusal("it is approved elsewhere, and here it cannot wait for that")
         else:
             answer = self._ask(replace(request, effect=decision.effect))
         if inspect.isawaitable(answer):
@@ -376,7 +376,7 @@ class Judged:
 
     @property
     def waits(self) -> bool:
-        """Return whether the call waits for a yes that is given elsewhere."""
+        """Return whether the call waits for approval that is given elsewhere."""
         return self.ruled is None and self.decision.waits and self.decision.effect is not Effect.READ
 
     async def answer(self, request: ApprovalRequest) -> Verdicts:

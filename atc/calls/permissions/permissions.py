@@ -48,7 +48,7 @@ from atc.tools.tool import Tool, Toolset
 
 _ALL = Section()
 _ORDER: tuple[tuple[Verdict, bool], ...] = (("deny", False), ("ask", True), ("ask", False), ("allow", False))
-"""Verdicts, and whether the call waits for a yes, from the strictest on."""
+"""Verdicts, and whether the call waits for approval, from the strictest on."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ class Permissions:
 
     @property
     def may_park(self) -> bool:
-        """Return whether a call may have to wait for a yes that is given elsewhere."""
+        """Return whether a call may have to wait for approval that is given elsewhere."""
         return bool(self.approvers) or any(rule.waits for rule in self.rules)
 
     def sees(self, client: Caller, protocol: Protocol) -> bool:
@@ -350,7 +350,7 @@ def to_allow(decision: Decision, permissions: Permissions) -> str:
         return ""
     where = permissions.path or "a permissions file (`Agent(permissions=…)`, `--set permissions=FILE`)"
     if decision.suspect:
-        return f"; with this in {where}, no such call needs a yes:\n{decision.line}"
+        return f"; with this in {where}, no such call needs approval:\n{decision.line}"
     return f"; the user can allow it with this in {where}:\n{decision.line}"
 
 

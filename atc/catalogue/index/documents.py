@@ -83,7 +83,7 @@ def service_of(id: str, protocol: Protocol) -> str:
 def text_for_encoder(found: DocumentFields) -> str:
     """Return one short text: the name and the description, and more only of a tool that is hardly described.
 
-    Longer texts find less and take a third longer to encode (docs/benchmarks/search.md).
+    Longer texts find less and take a third longer to encode.
     """
     name = _spaced(found.name.split()[0])
     if len(found.description) >= _DESCRIBED:

@@ -6,7 +6,7 @@ Every group has a name of telling words, unlike those beside it; a tool has its 
 Telling words tell a group from those beside it (class-based TF-IDF). A word counts for a group by how often it occurs
 there, times log(1 + A / f): A is the mean number of words of a group, f how often the word occurs in all of them; and
 times the part of f that is the group's own: where few groups stand beside each other, the logarithm alone leaves in
-front what all of them have (docs/benchmarks/search.md). Words are taken one after the other, each for the documents
+front what all of them have. Words are taken one after the other, each for the documents
 that no earlier one is in, so that a name covers its group. The counts of an index hold words in a normal form that need
 be no English; a name has them as documents have them.
 """

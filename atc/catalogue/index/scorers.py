@@ -44,7 +44,7 @@ def fused(parts: Mapping[Any, Floats], count: int, shares: Mapping[Any, float] =
     """Scores of several kinds as one: each as a part of the best of its kind, weighed and added.
 
     Ranks would lose how far ahead a tool is that has the very words of the query. This needs no scores of the worst
-    documents, so that it also works on a part of them. docs/benchmarks/search.md compares it with four other ways.
+    documents, so that it also works on a part of them.
 
     Args:
         parts: by the name of a scorer, a score for each document; those below 0 count as 0. One alone is taken as it

@@ -146,7 +146,7 @@ MAX_PARTS = 8
 MAX_TEXT = 8_000
 """Characters of a task that are taken apart."""
 SHARE = 0.5
-"""Weight of the best part's score of a tool beside 1 for the whole task's; docs/benchmarks/search.md has others."""
+"""Weight of the best part's score of a tool beside 1 for the whole task's."""
 DEPTH = 100
 """Tools at least that each search finds, so that the rankings have something in common."""
 _SENTENCES = re.compile(r"(?<=[.!?;:])\s+|[\n\r\u2028\u2029。！？；।۔؟•]+")

@@ -90,7 +90,7 @@ def _words_of(run: str) -> tuple[str, ...]:
 # -- words of a query that say nothing ---------------------------------------------------------------------------------
 # Words of a query that say nothing about a tool.
 #
-# They are the longer list of ``bm25s`` and the words with which people ask for things (docs/benchmarks/search.md). They
+# They are the longer list of ``bm25s`` and the words with which people ask for things. They
 # are dropped from queries alone: an index holds them, and a query of nothing else is answered by them.
 
 _MEASURES = {

@@ -125,7 +125,7 @@ class _Starter:
             zygote.close()
             raise SandboxUnavailable(
                 f"the image {self._image} holds another version of the sandbox than this installation: `make image` "
-                "builds it anew"
+                "builds it again"
             )
         return zygote
 

@@ -99,7 +99,7 @@ class ServiceChannel(Channel):
             self.refusal = self.refusal or _why_closed(error)
             return None
         if not isinstance(body, str):
-            raise FrameError("it sent bytes in place of text")
+            raise FrameError("it sent bytes instead of text")
         self.received += len(body)
         message = messages.decode(body)
         match message.get("op"):

@@ -101,7 +101,8 @@ def _yes(_: ApprovalRequest) -> bool:
 
 def _ordinary(request: ApprovalRequest) -> bool | Refusal:
     """Allow a call as ``approve="always"`` does where nobody can be asked: not one that a person should look at."""
-    return True if request.is_ordinary else Refusal("no yes to all calls covers this one, and nobody can be asked")
+    covered = request.is_ordinary
+    return covered or Refusal("no approval of all calls covers this one, and no one is available to approve it")
 
 
 async def _until(ended: SampleEnded, run: Any) -> Result[Any]:

@@ -56,7 +56,7 @@ def asker_of(request: ToolRequest) -> Ask:
 
 
 def waits(request: ToolRequest) -> bool:
-    """Return whether a call that needs a yes waits for it, and its run ends meanwhile: where the settings say so
+    """Return whether a call that needs approval waits for it, and its run ends meanwhile: where the settings say so
     (``approve="park"``), or where the client cannot ask its user. ``approve="never"`` refuses such a call, as does a
     server that keeps no runs: nobody could find what waits."""
     return _may_wait(request) and (request.gateway.settings.approve == "park" or bool(cannot_ask(request)))
@@ -226,7 +226,7 @@ def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float, *, s
         )
     if request.repeats:
         if request.waits:
-            did = "waits for a yes to the same. Yes to both does it twice."
+            did = "waits for approval to the same. Yes to both does it twice."
         elif request.in_doubt:
             did = "may have done the same: it was cut off, or is doing it now. Yes may do it twice."
         else:

@@ -280,7 +280,7 @@ class Client:
         id: who it is.
         runs: ids of its runs in this process.
         writes: calls with effects that runs of its principal made, or may have made.
-        kept: runs of its principal that are in the store. ``waiting``: all that wait for a yes.
+        kept: runs of its principal that are in the store. ``waiting``: all that wait for approval.
         past: what the model of this session has seen and written.
     """
 
@@ -385,7 +385,7 @@ class WritesOfOthers:
     waiting: WaitingRuns | None = None
 
     async def find(self, key: CallKey) -> EarlierWrite | None:
-        """The same call of another run, if one did it, may have done it, or waits for a yes to it."""
+        """The same call of another run, if one did it, may have done it, or waits for approval to it."""
         await self.writes.refresh()
         found = self.writes.of_others(key, self.run_id)
         if found is not None or self.waiting is None:

@@ -355,7 +355,7 @@ class Gateway:
             revises: id of the client's run that it is a revision of; empty for a new run.
             dry_run: calls with effects are planned, not made.
             asker: decides over calls with effects.
-            parks: such a call waits for a yes instead, and the run ends as ``waiting``.
+            parks: such a call waits for approval instead, and the run ends as ``waiting``.
             lapsed: set once a question was left unanswered. The program is ended then, and its jail with it; it runs
                 again from its start, so that the call waits.
             listener: told of every event.
@@ -438,7 +438,7 @@ class Gateway:
             client: whose it is.
             run_id: of its run.
             asker: decides over calls with effects, but for those that somebody decided about while the run waited.
-            parks: such a call waits for a yes, if not too many runs of the client wait already.
+            parks: such a call waits for approval, if not too many runs of the client wait already.
             given: other arguments of :class:`atc.Agent`.
         """
         can_wait = self.keeps_runs

@@ -29,8 +29,8 @@ claims, so there is no end of them."""
 
 
 class ParksNoRepeat:
-    """Parks what needs a yes, but for what another run did, or waits for a yes to do: what waits is not shown with
-    that, so a yes could never hold."""
+    """Parks what needs approval, but for what another run did, or waits for approval to do: what waits is not shown
+    with that, so an approval could never hold."""
 
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
         """Return a no to such a call, else what always holds."""
@@ -90,7 +90,7 @@ class Guards:
             ask: asks the person behind the client. It answers with a refusal where nobody could be asked, and the line
                 that would allow the call is put behind that; ``Refusal(by_user=True)``, or ``False``, is the person's
                 no.
-            parks: what needs a yes waits for it.
+            parks: what needs approval waits for it.
         """
         choice, limiter = ParksNoRepeat() if parks else None, self._limiters.of(client.principal)
         return Guard(self.permissions, client, ask, self.audit, limiter=limiter, choice=choice)

@@ -118,7 +118,7 @@ class PendingReport(_Record):
         feeds: where arguments come from, a line each. ``warnings``: what strangers may have chosen, and what the
             check warned about.
         changed: what was read anew and is not as it was, so that an earlier yes does not hold.
-        until: when it is too late for a yes, in UTC.
+        until: when it is too late to approve it, in UTC.
         within: the kept program that makes it; ``line`` called it.
     """
 

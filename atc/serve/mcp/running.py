@@ -72,8 +72,8 @@ class Running(Generic[T]):
         request: of the client that waits for it now: the first, or that with the last answer. Progress goes there.
         rounds: how often the client was answered with a question.
         single: the work is one call of a tool, and no program.
-        may_wait: a call about which nobody answered waits for a yes; its question then sets ``lapsed``, and whoever set
-            this ends the program.
+        may_wait: a call about which nobody answered waits for approval; its question then sets ``lapsed``, and whoever
+            set this ends the program.
     """
 
     def __init__(self, owner: ClientId, call: Hashable) -> None:
@@ -223,8 +223,8 @@ class Runs:
         if offered is None or offered.running.owner != owner or offered.question.answer.done():
             raise AnswerRefused(
                 "no question waits for this answer: it was answered before, it is not yours, or it waited too long, "
-                "and its call may wait for a yes now (`atc runs approvals`). Nothing was done; send the call without a "
-                "request state to begin anew"
+                "and its call may wait for approval now (`atc runs approvals`). Nothing was done; send the call "
+                "without a request state to begin again"
             )
         if offered.running.call != call:
             raise AnswerRefused("the answer came with another call than the question was about: nothing was done")

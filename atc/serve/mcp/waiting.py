@@ -1,4 +1,4 @@
-"""Runs of clients that wait for a yes: how many may, what they wait for, and how a program ends to let a call wait."""
+"""Runs of clients that wait for approval: how many may, what they wait for, and how one ends so that a call waits."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ T = TypeVar("T")
 LOOK_S = 0.05
 """Seconds after which is looked again whether calls have ended."""
 MOST_WAITING, MOST_KNOWN = 50, 500
-"""Runs of one principal that may wait for a yes: they are not pruned meanwhile, and somebody shall read them. And runs
+"""Runs of one principal that may wait for approval: they are not pruned, and somebody shall read them. And runs
 whose calls are remembered."""
 
 
 class WaitingRuns:
-    """The runs of a store that wait for a yes: a client may begin any number of them.
+    """The runs of a store that wait for approval: a client may begin any number of them.
 
     Args:
         store: where they are.
@@ -50,8 +50,8 @@ class WaitingRuns:
         return sum(bool(_parked(self._store.run(row.run_id))) for row in waiting) >= MOST_WAITING
 
     async def find(self, principal: str, key: CallKey, run_id: str) -> EarlierWrite | None:
-        """Return the run of a principal that waits for a yes to the same call, and began before this one: of two that
-        wait for the same, one goes on."""
+        """Return the run of a principal that waits for approval to the same call, and began before this one: of two
+        that wait for the same, one goes on."""
         return await asyncio.to_thread(self._find, principal, key, run_id)
 
     def _find(self, principal: str, key: CallKey, run_id: str) -> EarlierWrite | None:
@@ -114,7 +114,7 @@ def _read_parked(run: StoredRun) -> frozenset[CallKey]:
 def refuse_to_wait(request: ApprovalRequest) -> Verdicts:
     """Refuse a call of a principal too many of whose runs wait."""
     return Refusal(
-        f"{MOST_WAITING} runs of yours wait for a yes already: have them decided first (`atc runs approvals`)"
+        f"{MOST_WAITING} runs of yours wait for approval already: have them decided first (`atc runs approvals`)"
     )
 
 

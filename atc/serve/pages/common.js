@@ -260,7 +260,7 @@ function guardedActs(...buttons) {
   return acts;
 }
 
-/** The arguments of a call that is asked about, each with where it comes from, behind what to look at before a yes. */
+/** The arguments of a call that is asked about, each with where it comes from, behind what to look at before approval. */
 function givenOf(row) {
   const given = Array.isArray(row.arguments) ? row.arguments : [["", String(row.arguments ?? "")]];
   const from = (name) => (row.origins || []).filter(([of]) => of === name).map(([, text, part]) => el("span", { class: "from" }, comesFrom(text, part)));

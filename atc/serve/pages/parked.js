@@ -1,4 +1,4 @@
-// Runs that wait for a yes, whoever began them: the calls of each are one form, and each call is decided apart.
+// Runs that wait for approval, whoever began them: the calls of each are one form, and each call is decided apart.
 
 const parkedRuns = new Map(); // by their ids, as the server shows them
 const MOST_PARKED = 20; // runs that the page shows with their calls
@@ -53,9 +53,9 @@ function parkedCard(row, { where, goOn }) {
     each.same_as ? el("p", { class: "note warn", text: each.same_as }) : null,
     each.changed.map((text) => el("p", { class: "note warn", text })), each.warnings.map((text) => el("p", { class: "note warn", text })),
     each.notes_left ? el("p", { class: "note warn", text: `${plural(each.notes_left, "note")} more: decide by \`atc runs approve\`, which shows them` }) : null,
-    each.decided ? null : el("p", { class: "faint", text: isLate(each) ? `waited until ${moment(each.until)}: it is too late for a yes` : `waits until ${moment(each.until)}` }),
+    each.decided ? null : el("p", { class: "faint", text: isLate(each) ? `waited until ${moment(each.until)}: it is too late to approve it` : `waits until ${moment(each.until)}` }),
     each.decided || each.notes_left ? null : acts([each], `${name}-${each.index}`, (word) => word));
-  const words = row.damage ? "the calls of this run cannot be read" : row.waits ? `${plural(row.waits, "call")} ${row.waits === 1 ? "waits" : "wait"} for a yes` : "all calls are decided";
+  const words = row.damage ? "the calls of this run cannot be read" : row.waits ? `${plural(row.waits, "call")} ${row.waits === 1 ? "waits" : "wait"} for approval` : "all calls are decided";
   const after = row.damage || timely.length ? null : el("p", { class: "acts" }, row.here && may("run") ? doing("Go on", "good", goOn, name) : "",
     el("span", { class: "faint" }, row.here && may("run") ? (open.length ? "what waited too long is asked about again" : "makes what was approved, and goes on") : ["to go on, where its tools are: ", el("code", { text: `atc resume ${row.run_id}` })]));
   const several = timely.filter((each) => !each.notes_left);

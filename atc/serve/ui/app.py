@@ -60,7 +60,7 @@ class Ui:
         views: how they are shown.
         desk: where approvals wait.
         work: begins runs.
-        parked: the runs that wait for a yes.
+        parked: the runs that wait for approval.
         planned: the plans of dry runs.
         hub: whom to tell.
         keys: who may do what.
@@ -170,7 +170,7 @@ class Ui:
         return Response(whole, media_type=media_type)
 
     async def approvals(self, request: Request) -> Response:
-        """What waits for a yes."""
+        """What waits for approval."""
         return _json({"approvals": self.desk.pending()})
 
     async def approval(self, request: Request) -> Response:
@@ -180,12 +180,12 @@ class Ui:
         return _json(found)
 
     async def waiting(self, request: Request) -> Response:
-        """The runs that wait for a yes, as the list shows them."""
+        """The runs that wait for approval, as the list shows them."""
         await self.reading.fresh(FIRST_S)
         return _json({"runs": self.parked.listed(), "more": self.parked.more})
 
     async def pending(self, request: Request) -> Response:
-        """The calls of one run that wait for a yes."""
+        """The calls of one run that wait for approval."""
         stored = await self._stored(request)
         return _json(await self.reading.run(self.parked.card, stored) or none_waits(stored.run_id))
 
@@ -194,7 +194,7 @@ class Ui:
         stored = await self._stored(request)
         number = _number(request.path_params["call"], "call", 1, 10**9)
         if (text := await self.reading.run(self.parked.whole, stored, number)) is None:
-            raise Gone(f"call {number} does not wait for a yes")
+            raise Gone(f"call {number} does not wait for approval")
         return _json({"text": text})
 
     async def plan(self, request: Request) -> Response:
@@ -540,10 +540,10 @@ def _why_no_yes(parked: ParkedRuns, settings: Settings, at_terminal: bool) -> st
 
 
 _NO_TERMINAL = (
-    "this page was begun without a terminal, so it says no yes to a call that waits, nor to a plan: begin `atc ui` at "
-    "one, or use `atc runs approve` and `atc runs apply`"
+    "this page was started without a terminal, so it approves no call and no plan: start `atc ui` at a terminal, "
+    "or use `atc runs approve` and `atc runs apply`"
 )
-_NEVER = "this page was begun with ATC_APPROVE=never, so it says no yes"
+_NEVER = "this page was started with ATC_APPROVE=never, so it approves nothing"
 
 
 async def serve_ui(ui: Ui, port: int, ready: Callable[[Address], None] = lambda address: None) -> None:

@@ -1,4 +1,4 @@
-"""Questions that wait for a yes on a page: whoever may approve sees them, and the first decision counts."""
+"""Questions that wait for approval on a page: whoever may approve sees them, and the first decision counts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RUN: ContextVar[tuple[str, str]] = ContextVar("RUN", default=("", ""))
 
 @dataclass
 class Question:
-    """A call that waits for a yes.
+    """A call that waits for approval.
 
     Attributes:
         key: names it.

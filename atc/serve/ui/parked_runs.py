@@ -1,4 +1,4 @@
-"""The runs of a store that wait for a yes, whoever began them, as pages show them; and the yes or no to their calls.
+"""The runs of a store that wait for approval, whoever began them, as pages show them; and the yes or no to their calls.
 
 What is approved is what was shown: a page names each call with the digest of what it showed. The decision itself is a
 record of the run's journal (:func:`atc.run.approvals.decide`), so the first one counts, on whatever page, at whatever
@@ -77,7 +77,7 @@ class Cards:
 
 
 class ParkedRuns:
-    """The runs that wait for a yes. Its methods read from disk or a database: call them in a thread.
+    """The runs that wait for approval. Its methods read from disk or a database: call them in a thread.
 
     Args:
         store: where the runs are.

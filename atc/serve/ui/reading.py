@@ -103,7 +103,7 @@ class Reading:
         views: how events are shown.
         hub: told of rows that change.
         here: whether this server runs a run.
-        parked: the runs that wait for a yes.
+        parked: the runs that wait for approval.
         planned: the plans of dry runs.
     """
 

@@ -35,9 +35,9 @@ def shown_arguments(
         flow: their origins, where these are known; those that a stranger may have chosen are shown first.
 
     Returns:
-        ``careful``, what to look at before a yes; ``arguments``, pairs of a name and a text; ``origins``, each the name
-        of an argument, where it comes from, and which part of it, if not all; ``cut``, whether a part is not shown;
-        ``left_out``, how many arguments are not.
+        ``careful``, what to look at before approval; ``arguments``, pairs of a name and a text; ``origins``, each the
+        name of an argument, where it comes from, and which part of it, if not all; ``cut``, whether a part is not
+        shown; ``left_out``, how many arguments are not.
     """
     arguments = untrusted_first(arguments, flow)
     given = list(islice(arguments.items(), MOST_ARGUMENTS))

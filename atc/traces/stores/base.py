@@ -447,13 +447,13 @@ def prune(store: RunStore, keep: int | None, *, days: float | None = None, at_mo
     old = [store.run(name) for name in names]
     waiting = [run for run in old if _waits(run)]
     pruned = delete((run for run in reversed(old) if run not in waiting), at_most=at_most)
-    pruned.spared |= {run.run_id: "calls of it wait for a yes (`atc runs approvals`)" for run in waiting}
+    pruned.spared |= {run.run_id: "calls of it wait for approval (`atc runs approvals`)" for run in waiting}
     store.sweep()
     return pruned
 
 
 def _waits(stored: StoredRun) -> bool:
-    """Whether a run waits for a yes that could still be given."""
+    """Whether a run waits for approval that could still be given."""
     try:
         ended = stored.last("run_ended") or {}
         pending = ended["pending"] if ended.get("status") == "waiting" else ()

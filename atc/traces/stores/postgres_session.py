@@ -228,7 +228,7 @@ def _fix(error: psycopg.Error) -> str:
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return "GRANT the user the rights on the schema atc"
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
-        return "its tables are gone: begin anew, or put them back"
+        return "its tables are gone: begin again, or put them back"
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
         return "name the server that takes writes"
     if (error.sqlstate or "").startswith("53"):  # insufficient resources

@@ -268,7 +268,7 @@ class CallSpans:
         counted = {name: about[name] for name in (names.TOOL_NAME, names.TOOL_TYPE)}
         self._metrics.calls.add(1, {**counted, "atc.call.status": status}, parent)
         self.held_back = self.held_back or status in HELD_BACK
-        waits = data.get("error_status") == "waiting"  # it was not looked at: an earlier call waits for a yes
+        waits = data.get("error_status") == "waiting"  # it was not looked at: an earlier call waits for approval
         error = (
             None if waits or status in SUCCEEDED else names.error_name(data.get("error_status") or data.get("cause"))
         )

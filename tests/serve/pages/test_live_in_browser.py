@@ -344,7 +344,7 @@ def test_calls_that_wait_of_any_process_are_decided_on_a_phone_each_or_all(
     page.wait("document.querySelectorAll('#asks .form > li').length === 2")
     told = page.text("#asks")
     for text in (
-        "9 calls wait for a yes",
+        "9 calls wait for approval",
         "48,211 characters",
         "items[5].id of <i>list_places</i>",
         "careful <img",
@@ -376,7 +376,7 @@ def test_calls_that_wait_of_any_process_are_decided_on_a_phone_each_or_all(
     served.say(
         "parked", PARKED | {"calls": [*PARKED["calls"], {**CALL, "index": 4, "digest": "d4", "until": 1.0}], "waits": 3}
     )
-    page.wait("document.querySelector('#asks').innerText.includes('too late for a yes')")
+    page.wait("document.querySelector('#asks').innerText.includes('too late to approve')")
     done = {
         **PARKED,
         "waits": 0,
@@ -471,7 +471,7 @@ def test_a_plan_is_applied_with_one_button_and_the_fresh_one_is_shown_where_it_c
     served.say("state", {"status": "planned", "here": False, "can": []})
     page.wait("document.querySelectorAll('#asks .form > li').length === 2")
     assert page.run("[...document.querySelectorAll('#asks .act')].map((each) => each.textContent)") == ["Apply"]
-    for words in ("2 calls with effects planned", "note <b>", "careful <img", "from line 7 on", "all is read anew"):
+    for words in ("2 calls with effects planned", "note <b>", "careful <img", "from line 7 on", "all is read again"):
         assert words in page.text("#asks")
     assert page.run("document.querySelectorAll('#outcome ol.plan').length") == 0  # it is shown once
     assert findings(page) == []

@@ -102,7 +102,7 @@ def test_a_task_is_begun_approved_and_read_in_a_browser_and_ctrl_c_ends_all(tmp_
         assert server.ask("/tasks", {"task": "x"}, right="read")[0] == 403
         status, waiting = server.ask("/tasks", {"task": "book another"})
         assert status == 201
-        assert server.interrupt() == 0  # though a page is open, and a call waits for a yes
+        assert server.interrupt() == 0  # though a page is open, and a call waits for approval
     run = FileStore(Settings.load().runs_dir).run(waiting["run_id"])
     assert "run_ended" in [event["kind"] for event in run.events()]
 

@@ -1,4 +1,4 @@
-"""Runs of other processes that wait for a yes: pages show their calls, and decide about exactly what they show."""
+"""Runs of other processes that wait for approval: pages show their calls, and decide about exactly what they show."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _nothing_is_booked() -> None:
 def parked_run(
     program: str = FOUR, *, task: str = "book rooms", source: str | None = "here", **given: Any
 ) -> Result[Any]:
-    """A run of another process, so to say, that waits for a yes."""
+    """A run of another process, so to say, that waits for approval."""
     settings = {"approve": "park", "sentence": False, "learn": False, **given}
     with Agent([book], model=FakeModel([f"```python\n{program}\n```"]), **settings) as agent:
         result = agent.run(task, source=source)
@@ -171,7 +171,7 @@ async def test_a_call_that_is_asked_about_again_is_not_approved_by_a_page_that_s
         again = await asyncio.to_thread(resumed)
         assert again.status == "waiting"
         refused = await decide(caller, stale, "approve")
-        assert (refused.status, "does not wait for a yes" in refused.message) == (409, True)
+        assert (refused.status, "does not wait for approval" in refused.message) == (409, True)
         fresh = await card_of(caller, waiting.run_id)
         assert [call["index"] for call in fresh["calls"]] == [call.index for call in again.pending]
 

@@ -54,7 +54,7 @@ function resultOf(call) {
   if (call.status === "running") return [el("span", { class: "live", text: call.asked ? "waits for approval" : call.sent ? "sent …" : "…" })];
   if (call.status === "cut_off") return [el("span", { class: "warn", text: "cut off" })];
   if (call.error) return [el("span", { class: "bad", text: oneLine(textOf(call.error), 140) })];
-  if (call.status === "pending") return [el("span", { class: "warn", text: "waits for a yes, not made" })];
+  if (call.status === "pending") return [el("span", { class: "warn", text: "waits for approval, not made" })];
   if (call.status === "planned") return [el("span", { class: "warn", text: "planned, not made" })];
   return inBrief(call.value === undefined ? null : call.value, 110);
 }

@@ -74,7 +74,7 @@ function asks() {
   if (can.includes("stop")) made.push(["stop", () => quietly("", doing("Stop this run", "bad", async () => { await ask(`/runs/${id}/stop`, {}); say("stopping"); }))]);
   if (can.includes("keep")) made.push([`keep ${proposalKey()}`, () => keepCard(id)]);
   const task = RUN.tasks[RUN.tasks.length - 1];
-  if (RUN.status === "planned" && told && !plan && task && typeof task.data.task === "string") made.push([`plan ${task.n}`, () => quietly("all is read anew", doing("Do it for real", "good", async () => {
+  if (RUN.status === "planned" && told && !plan && task && typeof task.data.task === "string") made.push([`plan ${task.n}`, () => quietly("all is read again", doing("Do it for real", "good", async () => {
     const begun = await ask("/tasks", { task: task.data.task });
     location.assign(LIVE.run + encodeURIComponent(begun.run_id));
   }))]);

@@ -22,7 +22,7 @@ function planCard(row, apply) {
     each.warnings.map(note), each.notes.map((text) => el("p", { class: "faint", text })),
     each.notes_left ? note(`${plural(each.notes_left, "warning")} more`) : null);
   const can = row.digest && !late && row.here && may("run") && !LIVE.no_yes;
-  const words = late ? "it is too late to apply it: make a new dry run" : can ? `makes these calls, in this order, and no other; ${row.began ? "reads are answered as they were" : "all is read anew"}`
+  const words = late ? "it is too late to apply it: make a new dry run" : can ? `makes these calls, in this order, and no other; ${row.began ? "reads are answered as they were" : "all is read again"}`
     : [row.here && !row.digest ? "not all of it is shown here: " : row.here ? "to apply it: " : "to apply it, where its tools are: ", el("code", { text: `atc runs apply ${row.run_id}` })];
   return el("li", { class: "approval" }, el("p", { id: name }, el("span", { class: "mark warn", "aria-hidden": "true", text: "○" }), ` ${row.heading} `),
     row.goes_on ? el("p", { class: "note", text: "it was begun to be applied, and did not come to its end: what is done is not done again" }) : null, doneAlready(row),
