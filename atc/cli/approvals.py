@@ -123,7 +123,7 @@ def approve(
         yeses = sum(decided.values())
         left = f", {still} still waiting" if (still := len(waiting.pending) - len(decided)) else ""
         where = "" if knows_tools(stored) else " --tools …"
-        then = f"`atc resume {stored.run_id}{where}` goes on with it"
+        then = f"`atc resume {stored.run_id}{where}` continues it"
         out.print(Text(f"{yeses} approved, {len(decided) - yeses} denied{left}; {then}"))
     if not deny and not all(decided.values()):
         raise typer.Exit(NOT_APPROVED)

@@ -71,9 +71,7 @@ class AgentOptions:
 
 def nobody(request: ApprovalRequest) -> Refusal:
     """Approve nothing: nobody looks at the runs of a batch. What permissions allow is made all the same."""
-    return Refusal(
-        "nobody is asked in a batch: --approve always or park, or permissions, let calls with effects be made"
-    )
+    return Refusal("a batch asks no one: --approve always or park, or permissions, let calls with effects be made")
 
 
 File = Annotated[
@@ -127,7 +125,7 @@ def batch(
     twice. It also resumes those whose calls waited for approval (`--approve park`), once all of them are decided.
     """
     if given.get("approve") == "ask":
-        raise UsageError("nobody is asked in a batch: --approve never, always or park, or permissions")
+        raise UsageError("a batch asks no one: give --approve never, always or park, or permissions")
     tasks, results = _tasks(file), _results(file, output)
     if on is None:
         prepare_model(**given)
@@ -167,7 +165,7 @@ def _run(work: Batch, view: Any, agent: Agent | None = None) -> None:
         with view:
             asyncio.run(all_of_it())
     except KeyboardInterrupt:
-        raise Interrupted("the same command goes on") from None
+        raise Interrupted("the same command continues") from None
 
 
 def _cluster(opened: AgentOptions, on: str, store: RunStore) -> Executor:

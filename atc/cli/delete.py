@@ -144,8 +144,8 @@ def _may_go(in_doubt: dict[str, str]) -> bool:
     """
     if not question.has_terminal():
         raise UsageError(
-            f"{len(in_doubt)} runs have a write in doubt, and nobody can be asked here: give --yes, or leave --in-doubt"
-            " out; the others are deleted"
+            f"{len(in_doubt)} runs have a write in doubt, and no one is available to confirm it: give --yes, or leave "
+            "--in-doubt out; the others are deleted"
         )
     heading = f"delete {len(in_doubt)} runs with a write in doubt? Nothing else says what may have happened"
     return bool(asyncio.run(question.ask(heading, in_doubt)))

@@ -168,7 +168,7 @@ def _may_be_kept(proposal: Proposal, *, yes: bool, confirmed: list[str] | tuple[
     if not question.has_terminal():
         if needs:
             raise UsageError(words.needs_terminal(proposal, needs, [str(each.value) for each in left]))
-        raise UsageError("nobody can be asked here: give --yes, or --dry-run to see what it would be")
+        raise UsageError("no one is available to confirm it here: give --yes, or --dry-run to see what it would be")
     err.print()
     shown: dict[str, Any] = {"program": proposal.program}
     asked = question.ask(f"keep this as the tool {proposal.name}?", shown, needs)

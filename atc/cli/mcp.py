@@ -332,7 +332,7 @@ def spec_of(server: str, tools: list[str]) -> ServerSpec:
 
 def _agree(question: str) -> bool:
     if not sys.stdin.isatty():
-        typer.echo(clean(f"{question} (nobody can be asked: the answer is no)"), err=True)
+        typer.echo(clean(f"{question} (no one is available to answer: the answer is no)"), err=True)
         return False
     return typer.confirm(clean(question), default=False)
 

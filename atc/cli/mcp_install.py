@@ -128,7 +128,7 @@ def _finish(plan: Plan, what: str, *, yes: bool, dry_run: bool, as_json: bool) -
     if not dry_run and (plan.changes or plan.record is None):
         if plan.changes and not yes:
             if as_json or not question.has_terminal():
-                raise UsageError("nobody can be asked whether to write it: add --yes, or look at it with --dry-run")
+                raise UsageError("no one is available to confirm the change: add --yes, or look at it with --dry-run")
             if not asyncio.run(question.ask(f"write {visible(str(plan.file.target))}?", {})):
                 err.print("atc: nothing was written")
                 raise typer.Exit(NOT_SOLVED)

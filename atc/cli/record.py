@@ -103,7 +103,9 @@ def _ask(stored: StoredRun) -> None:
     if not why:
         return
     if not question.has_terminal():
-        raise UsageError(f"run {stored.run_id} is not recorded unasked, for {visible(why)}: look at it, and give --yes")
+        raise UsageError(
+            f"run {stored.run_id} is not recorded without a question, for {visible(why)}: look at it, and give --yes"
+        )
     shown: dict[str, Any] = {"program": next(reversed(stored.programs()), "")}
     heading = f"record run {stored.run_id}? {visible(why)}; its program runs in the sandbox alone"
     if not asyncio.run(question.ask(heading, shown)):

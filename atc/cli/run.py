@@ -113,7 +113,7 @@ class Shown:
             yield
         except KeyboardInterrupt:
             if kept and self._run_id:
-                raise Interrupted(f"`atc resume {self._run_id}` goes on with it") from None
+                raise Interrupted(f"`atc resume {self._run_id}` continues it") from None
             raise
         finally:
             if self._view is not None:
@@ -292,7 +292,7 @@ class _Chat:
         except KeyboardInterrupt:
             if not self._terminal:
                 raise
-            again = f"; if you leave now, `atc resume {self._conversation.id}` goes on with it" if self._kept else ""
+            again = f"; if you leave now, `atc resume {self._conversation.id}` continues it" if self._kept else ""
             self._say(f"stopped; what it did until then is kept{again}")
             return
         finally:

@@ -213,7 +213,7 @@ def _show(stored: StoredRun, damage: list[TraceError], *, verbose: bool) -> None
     if stored.is_held():
         view.line("── running: a process works on it ──", "bold")
     else:
-        view.line(f"── cut off: `atc resume {stored.run_id}` goes on with it ──", "bold yellow")
+        view.line(f"── cut off: `atc resume {stored.run_id}` continues it ──", "bold yellow")
 
 
 @guarded

@@ -183,4 +183,4 @@ def _what_now(run_id: str, found: tuple[SettledCall, ...]) -> str:
             f"{len(left)} in doubt still: look at the service, then `atc runs settle {run_id} --call {left[0].index} "
             "--done` or --not-done"
         )
-    return f"{len(found)} settled; `atc resume {run_id}` goes on with it"
+    return f"{len(found)} settled; `atc resume {run_id}` continues it"

@@ -52,7 +52,7 @@ _MARKS = {
 MAX_ANSWER = 2_000
 """Characters of a value that are shown beside its answer."""
 _NOT_MADE = {"replayed": "from the journal", "planned": "", "pending": ""}
-_REFUSALS = {"denied": "not approved", "warned": "not made unasked"}
+_REFUSALS = {"denied": "not approved", "warned": "not made without approval"}
 _PURPOSES = {
     "program": "writing a program",
     "attribute": "tracing the fault",

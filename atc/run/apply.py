@@ -190,7 +190,7 @@ def planned_run(stored: StoredRun, *, looking: bool = False) -> PlannedRun:
         journal.close()
     being_applied = is_being_applied(stored)
     if not being_applied and ended.get("status") != "planned":
-        how = "planned no call with effects" if ended else f"was cut off: `atc resume {stored.run_id}` goes on with it"
+        how = "planned no call with effects" if ended else f"was cut off: `atc resume {stored.run_id}` continues it"
         raise UsageError(f"run {stored.run_id} {how}, so there is nothing to apply")
     if being_applied and ended.get("status") == "answered":
         raise UsageError(

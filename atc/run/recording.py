@@ -160,7 +160,7 @@ class _Trace:
     def check(self, run_id: str) -> None:
         """Raises UsageError for a run that cannot be replayed."""
         if self.ended is None:
-            raise UsageError(f"run {run_id} has not ended: `atc resume {run_id}` goes on with it")
+            raise UsageError(f"run {run_id} has not ended: `atc resume {run_id}` continues it")
         if self.started.get("dry_run"):
             raise UsageError(f"run {run_id} was a dry run, which made no writes: do it for real first")
         if (status := self.ended["status"]) != "answered":

@@ -157,7 +157,7 @@ def test_the_command_deletes_and_says_what_it_spared(store: FileStore) -> None:
         (["000001", "nothing"], "no run is named 'nothing'"),
         (["--keep", "1", "last"], "not both"),
         (["--keep", "-1"], "greater than or equal to 0"),
-        (["000002", "--in-doubt"], "nobody can be asked here: give --yes"),
+        (["000002", "--in-doubt"], "no one is available to confirm it: give --yes"),
         (["last", "--lessons"], "belong to all runs"),
         (["--keep", "0", "--in-doubt"], "runs that you name"),
         (["all", "--yes"], "give --in-doubt too"),

@@ -131,10 +131,10 @@ def test_a_task_that_was_stopped_is_gone_on_with_after_the_chat(endpoint: Any) -
         terminal.type("be slow\n")
         terminal.wait_for("slow …")
         terminal.process.send_signal(signal.SIGINT)
-        terminal.wait_for("goes on with it")
+        terminal.wait_for("continues it")
         terminal.type("/quit\n")
         terminal.ended()
-    told = re.search(r"if you leave now, `atc (resume \S+)` goes on with it", terminal.shown)
+    told = re.search(r"if you leave now, `atc (resume \S+)` continues it", terminal.shown)
     assert told is not None
     again = [sys.executable, "-m", "atc", *told[1].split(), "--approve", "always"]
     ran = subprocess.run(again, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)

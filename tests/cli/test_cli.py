@@ -381,7 +381,9 @@ def test_where_nobody_can_be_asked_a_warned_program_makes_no_write(endpoint: Any
     assert ran.exit_code == 1
     for output in (ran.stdout, atc("runs", "show", "last").stdout):
         assert "  run although: an e-mail address in the program stands in neither the task nor a response\n" in output
-        assert "      → not made unasked: it depends on what the check warned about: an e-mail address" in output
+        assert (
+            "      → not made without approval: it depends on what the check warned about: an e-mail address" in output
+        )
         assert 'approve it at a terminal or by a function, or set warnings="allow" (--set warnings=allow)\n' in output
     told = "not made: 1 calls that depend on a warning of the check (--approve always --set warnings=allow makes them"
     assert told in ran.stderr
@@ -403,7 +405,7 @@ def test_an_interrupt_at_the_question_ends_the_run_at_once(endpoint: Any) -> Non
         terminal.wait_for("[y/N]")
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.ended() == 130
-    told = re.search(r"interrupted; nothing is left running; `atc (resume \S+)` goes on with it", terminal.shown)
+    told = re.search(r"interrupted; nothing is left running; `atc (resume \S+)` continues it", terminal.shown)
     assert json.loads(atc("runs", "--json").stdout)[0]["status"] == "failed"
     assert told is not None
     gone_on = atc(*told[1].split(), "--approve", "always")

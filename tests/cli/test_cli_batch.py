@@ -39,7 +39,7 @@ def test_wrong_lines_are_all_told_and_nothing_runs(endpoint: Any) -> None:
         (["tasks.jsonl", "-o", "tasks.jsonl"], "is the file of tasks"),
         (["tasks.jsonl", "-o", "."], "is a folder"),
         (["tasks.jsonl", "-o", "tools.py"], "line 1, is nothing that `atc batch` wrote"),
-        (["tasks.jsonl", "--approve", "ask"], "nobody is asked"),
+        (["tasks.jsonl", "--approve", "ask"], "a batch asks no one"),
         (["tasks.jsonl", "--on", "mars"], "ray:ADDRESS"),
         (["tasks.jsonl", "--on", "ray:ray://host:1"], "ray://… is not supported"),
         (["tasks.jsonl", "--total-s", "0"], "budget of seconds"),
@@ -144,8 +144,8 @@ def test_an_interrupt_says_how_to_go_on(endpoint: Any, monkeypatch: pytest.Monke
     ran = atc("batch", "tasks.jsonl", *TOOLS, "--json")
     assert ran.exit_code == 130
     error = json.loads(ran.stdout)["error"]
-    assert (error["kind"], error["hint"]) == ("Interrupted", "the same command goes on")
-    assert "nothing is left running; the same command goes on" in ran.stderr
+    assert (error["kind"], error["hint"]) == ("Interrupted", "the same command continues")
+    assert "nothing is left running; the same command continues" in ran.stderr
 
 
 def test_a_task_that_waits_for_a_yes_has_a_row_and_goes_on_when_it_is_decided(endpoint: Any) -> None:

@@ -406,4 +406,4 @@ def test_where_the_tools_are_is_named_where_a_run_does_not_say_it(endpoint: Call
     kept = atc("runs", "keep", run_id, "--as", "doubles", "--yes", "--tools", "tools.py")
     assert "call it: atc tools call doubles ns=… --tools tools.py" in kept.output, kept.output
     decided = atc("runs", "approve", waits, "--deny")
-    assert f"`atc resume {waits} --tools …` goes on with it" in " ".join(decided.output.split())
+    assert f"`atc resume {waits} --tools …` continues it" in " ".join(decided.output.split())

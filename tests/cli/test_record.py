@@ -125,5 +125,5 @@ def test_a_run_that_others_can_write_is_recorded_after_a_yes(tmp_path: Path) -> 
     os.chmod(tmp_path / "runs" / run_id, 0o777)
     made = atc("runs", "record", run_id)
     assert made.exit_code == 2
-    assert "is not recorded unasked" in made.stderr
+    assert "is not recorded without a question" in made.stderr
     assert atc("runs", "record", run_id, "--yes").exit_code == 0

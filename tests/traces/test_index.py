@@ -257,13 +257,11 @@ def test_a_run_goes_on_as_long_as_a_process_holds_it(store: FileStore) -> None:
     assert [list(part) for part in index.refresh()] == [[run.run_id]]
     assert statuses() == ["cut off", "cut off"]
     assert not dead.has_journal, "a look makes no file"
-    assert atc("runs", "show", run.run_id).stdout.endswith(
-        f"── cut off: `atc resume {run.run_id}` goes on with it ──\n"
-    )
+    assert atc("runs", "show", run.run_id).stdout.endswith(f"── cut off: `atc resume {run.run_id}` continues it ──\n")
     journal = run.open_journal()
     assert "running" in atc("runs", "show", run.run_id).stdout
     journal.close()
-    assert "goes on with it" not in atc("runs", "show", made(store, 3).run_id).stdout
+    assert "continues it" not in atc("runs", "show", made(store, 3).run_id).stdout
 
 
 def test_who_looks_whether_a_run_is_held_takes_no_lock(store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
