@@ -37,7 +37,7 @@ def started(
     Raises:
         SandboxUnavailable: it does not start.
     """
-    command = [sys.executable, *how, "serve", "--port", "0", "--set", "drain_s=0", *arguments]
+    command = [sys.executable, *how, "sandbox", "serve", "--port", "0", "--set", "drain_s=0", *arguments]
     with log.open("wb") as words:
         process = subprocess.Popen(
             command, env={**os.environ, **environment}, stdout=words, stderr=words, preexec_fn=before
