@@ -20,7 +20,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from atc.cli import app, commands_of
-from atc.cli.help import SOURCES, STRATEGIES
+from atc.cli.help import SOURCES
 from atc.settings import Settings
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -40,14 +40,12 @@ def commands_page() -> str:
     parts = [
         "# Commands\n",
         "This page has the text of `atc --help` and `atc COMMAND --help`.",
-        "`--set NAME=VALUE` takes any [setting](settings.md), so that few settings have an option of their own.",
+        "`--set NAME=VALUE` takes any [setting](settings.md); `atc help` has more: strategies, exit codes, rules.",
         "[Messages and exit codes](messages.md#exit-codes) are on a page of their own.\n",
         "```console\n$ atc --version\n```\n",
         "## Sources of tools\n",
         "`--tools SOURCE` names tools. `atc help sources` prints the forms:\n",
         f"```text\n{SOURCES}\n```\n",
-        "## Strategies\n",
-        f"```text\n{STRATEGIES}\n```\n",
         "## Shared options\n",
         f"At least {_NUMBERS[SHARED]} commands take each of these. A command lists their names after *Also*;",
         "most take `--json` and `--set`, too.\n",

@@ -30,7 +30,7 @@ MOST_WORDS = {
     "security": 2_600,
     "comparison": 2_000,
     "measured": 1_200,
-    "reference/commands": 5_000,
+    "reference/commands": 5_300,
     "reference/settings": 1_700,
     "reference/python": 350,
     "reference/messages": 2_000,
