@@ -277,7 +277,7 @@ def test_a_way_to_find_tools_of_another_package_is_a_setting(install: Install, m
     assert found(retrieval="last") == ["look_7", "look_8"]
     monkeypatch.setenv("ATC_RETRIEVAL", "last")
     searched = atc("tools", "search", "a city", "--tools", "atlas")
-    assert (searched.exit_code, "give --set retrieval=WAY: auto, lexical" in searched.output) == (2, True)
+    assert (searched.exit_code, "give --retrieval NAME: auto, lexical" in searched.output) == (2, True)
     with pytest.raises(SettingsError, match=r"retrieval: there are auto, lexical, .*last"):
         Settings.load(retrieval="first")
 

@@ -537,10 +537,10 @@ def test_where_approvers_are_named_only_one_of_them_applies(shop: Shop, tmp_path
     path = shop.journal(planned)
     signed = path.read_text()
     path.write_text(signed.replace('"signature": "', '"signature": "A'))
-    with pytest.raises(UsageError, match="none of an approver"):
+    with pytest.raises(UsageError, match="not approved by an approver"):
         shop.agent(**given).resume(planned.run_id)
     path.write_text(signed)
-    with pytest.raises(UsageError, match="none of an approver"):
+    with pytest.raises(UsageError, match="not approved by an approver"):
         shop.agent().resume(planned.run_id)  # under rules that cannot verify it
     assert shop.sent == ["o1"]
     assert shop.agent(**given).resume(planned.run_id).status == "answered"

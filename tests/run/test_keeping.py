@@ -170,7 +170,7 @@ def test_a_value_that_a_call_had_returned_needs_a_yes_that_shows_the_program(wor
         run = agent.run("people of Oslo")
         with pytest.raises(UsageError, match=r"'C-Oslo': find_city had returned it.*confirm=True"):
             agent.keep(run.run_id, "oslo")
-        with pytest.raises(UsageError, match="only after a yes"):
+        with pytest.raises(UsageError, match="only after an approval"):
             agent.keep(run.run_id, "oslo", confirm=confirm)
         assert not the_file("oslo").exists()
         agent.keep(run.run_id, "oslo", confirm=confirm)
@@ -222,7 +222,7 @@ def test_a_run_that_others_may_have_written_needs_a_yes(world: World) -> None:
         run = agent.run(TASK)
         assert run.trace is not None
         Path(run.trace).chmod(0o666)
-        with pytest.raises(UsageError, match="only after a yes"):
+        with pytest.raises(UsageError, match="only after an approval"):
             agent.keep(run.run_id, "people_of")
         agent.keep(run.run_id, "people_of", confirm=True)
 
