@@ -25,6 +25,9 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = "repository"
 """Where the pages of files outside ``docs/`` stand on the site."""
 
+SEARCHED_LAST = {f"{FOLDER}/": 0.05, "benchmarks/": 0.2, "reference/python": 0.1, "reference/commands": 0.4}
+"""How much a page's words count in the site's search, where they count less than those of the pages for users."""
+
 _FENCE = re.compile(r"^( *)(```+).*?^\1\2 *$\n?", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)\s]+)")
 _PROSE = (".md", ".ipynb")
@@ -69,6 +72,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Return a page with each link to a file of the repository turned to the page of that file."""
     source = _source(page.file.src_uri)
+    weight = next((weight for folder, weight in SEARCHED_LAST.items() if page.file.src_uri.startswith(folder)), None)
+    if weight is not None:
+        page.meta.setdefault("search", {"boost": weight})
     if page.file.src_uri.startswith(f"{FOLDER}/") and not source.endswith(_PROSE):
         return markdown
     here = posixpath.dirname(page.file.src_uri)
