@@ -79,7 +79,7 @@ def settings_page() -> str:
         "# Settings\n",
         "A setting is given as an argument (`Agent(tools, max_tools=40)`, `atc run … --set max_tools=40`), as an",
         "environment variable (`ATC_MAX_TOOLS=40`), or in `atc.toml` in the working folder (`max_tools = 40`).",
-        "The first of these that is there counts. A folder [may set less](../approval.md).\n",
+        "The first of these that is there counts. A folder [may set less](../approval.md#trust-a-folder).\n",
         "```console\n$ atc doctor --settings\n```\n",
         "It prints each setting with the value that it has here.\n",
         "| setting | environment variable | default | meaning |",
