@@ -122,8 +122,9 @@ def approve(
     else:
         yeses = sum(decided.values())
         left = f", {still} still waiting" if (still := len(waiting.pending) - len(decided)) else ""
-        where = "" if knows_tools(stored) else " --tools …"
-        then = f"`atc resume {stored.run_id}{where}` continues it"
+        known = knows_tools(stored)
+        then = f"`atc resume {stored.run_id}{'' if known else ' --tools …'}` continues it"
+        then += "" if known else ", or your MCP client if that began it"
         out.print(Text(f"{yeses} approved, {len(decided) - yeses} denied{left}; {then}"))
     if not deny and not all(decided.values()):
         raise typer.Exit(NOT_APPROVED)

@@ -40,6 +40,7 @@ def how_to_get_a_model() -> str:
     """Return what to do where there is no model, in words that follow "to get one,"."""
     return (
         f"either `{install_command('embedded')} && atc model pull`, "
+        "or set ATC_MODEL=PROVIDER:NAME and the provider's key (anthropic:NAME and ANTHROPIC_API_KEY, say), "
         "or set OPENAI_BASE_URL, OPENAI_API_KEY and ATC_MODEL to use an OpenAI-compatible endpoint"
     )
 

@@ -173,10 +173,11 @@ def choose_model(
     if named in PRESETS and not url:  # at an address of the user's own a name may have a colon: `mistral:7b`
         if not rest:
             raise ModelUnavailable(f"{spec!r} names no model: give {named}:NAME, with a name that {named} has")
-        at = opened(named, env, api_key)  # keys of OpenAI's go nowhere else
+        preset, at = PRESETS[named], opened(named, env, api_key)  # keys of OpenAI's go nowhere else
         more: dict[str, Any] = {
             "preset": named,
             "key_name": at.key_name or "the key",
+            "url_name": preset.host or ("your network or proxy" if preset.needs_key else "OPENAI_BASE_URL"),
             "facts_headers": at.facts_headers,
         }
         return Choice("endpoint", rest, why, at.url, at.key, **more)

@@ -195,6 +195,10 @@ def test_a_name_that_has_no_endpoint_names_the_one_that_is_meant() -> None:
 def test_every_preset_has_a_dialect_and_an_address() -> None:
     assert set(PRESETS) == {dialect.name for dialect in DIALECTS} - {"openai-reasoning"}
     assert all(each.url.startswith("http") or each.host for each in PRESETS.values())
+    env = {key: "k" for preset in PRESETS.values() for key in preset.keys} | {"AZURE_OPENAI_ENDPOINT": "x"}
+    names = {name: choose_model(f"{name}:m", environment=env).url_name for name in PRESETS}
+    assert names["anthropic"] == "your network or proxy"  # and no variable that has no effect there
+    assert [names[each] for each in ("azure", "vllm")] == ["AZURE_OPENAI_ENDPOINT", "OPENAI_BASE_URL"]
 
 
 @pytest.mark.parametrize(
