@@ -138,6 +138,13 @@ def _positions(path: tuple[str, ...], words: list[str]) -> list[int]:
     return found
 
 
+def _has_unknown_option(path: tuple[str, ...], words: list[str]) -> bool:
+    """Return whether a command does not have an option that it is given, so that no word is known to be an argument."""
+    known = {name for each in command_at(*path).params for name in (*each.opts, *each.secondary_opts)}
+    given = words[: words.index("--")] if "--" in words else words
+    return any(word.startswith("--") and word.partition("=")[0] not in known for word in given)
+
+
 def _with_option(option: str, which: Callable[[list[str], list[str]], int]) -> Callable[..., list[str]]:
     """Return what writes an option before the first arguments of a command.
 
@@ -147,7 +154,7 @@ def _with_option(option: str, which: Callable[[list[str], list[str]], int]) -> C
     """
 
     def write(path: tuple[str, ...], words: list[str], lines: list[str]) -> list[str]:
-        if "--help" in words or "-h" in words:
+        if "--help" in words or "-h" in words or _has_unknown_option(path, words):
             return words
         places = _positions(path, words)
         chosen = {*places[: which([words[each] for each in places], words)]}

@@ -29,6 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("serve --port 0", "sandbox serve --port 0"),
         ("atlas serve --port 1", "tools serve-demo --port 1"),
         ("tools list a.yaml b.py --json", "tools list --tools a.yaml --tools b.py --json"),
+        ("tools list -t a.yaml --documents docs", "tools list -t a.yaml --documents docs"),  # it has no such option
         ("tools list kept -t tools.py", "tools list --tools kept -t tools.py"),
         ("tools show tools.py double", "tools show --tools tools.py double"),
         ("tools show double -t tools.py", "tools show double -t tools.py"),
