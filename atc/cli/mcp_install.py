@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from atc._host.extras import install_command
 from atc._host.invisible import visible
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, clean, err, guarded, out, print_json, print_table
@@ -80,6 +82,8 @@ def install(
             plan = plan_install(known, place, machine, wanted)
         except ConfigProblem as problem:
             raise _with_paste(problem) from None
+        if find_spec("mcp") is None:
+            plan.notes.append(f"{known.title} cannot start it before you run `{install_command('mcp')}`")
         _finish(plan, "install", yes=yes, dry_run=dry_run, as_json=as_json)
 
 

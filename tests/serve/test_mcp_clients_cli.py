@@ -73,6 +73,14 @@ def test_on_a_terminal_the_user_is_asked(home: Path, answer: str, code: int, mon
     assert ("nothing was written" in ran.stderr) == (code == 1)
 
 
+def test_an_installation_that_a_client_cannot_start_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cursor(home)
+    told = "note: Cursor cannot start it before you run `pip install"
+    assert told not in atc("mcp", "install", "cursor", "--tools", "atlas", "--dry-run").stdout
+    monkeypatch.setattr("atc.cli.mcp_install.find_spec", lambda _: None)
+    assert told in atc("mcp", "install", "cursor", "--tools", "atlas", "--dry-run").stdout
+
+
 def test_a_dry_run_leaves_no_trace(home: Path) -> None:
     before = cursor(home, git=GIT).read_text()
     ran = atc("mcp", "install", "cursor", "--move-servers", "--dry-run")
