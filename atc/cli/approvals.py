@@ -124,7 +124,7 @@ def approve(
         left = f", {still} still waiting" if (still := len(waiting.pending) - len(decided)) else ""
         known = knows_tools(stored)
         then = f"`atc resume {stored.run_id}{'' if known else ' --tools …'}` continues it"
-        then += "" if known else ", or your MCP client if that began it"
+        then += "" if known else ", or its MCP client"
         out.print(Text(f"{yeses} approved, {len(decided) - yeses} denied{left}; {then}"))
     if not deny and not all(decided.values()):
         raise typer.Exit(NOT_APPROVED)
