@@ -30,7 +30,7 @@ QUESTIONS = {
     "what happens when a tool fails": "how-it-works/#when-a-tool-fails",
     "test my agent without a model": "extending/#test-your-own-agent",
     "resume a run that was killed": "runs/#resume",
-    "allow a tool by a rule": "approval/#permissions-file",
+    "permissions that allow calls": "approval/#permissions-file",
     "pydantic model as answer": "answers/#typed-answers",
     "thousands of tools": "many-tools/#index-thousands-of-tools",
     "an API without documentation": "probing/",
