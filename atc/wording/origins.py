@@ -39,7 +39,7 @@ _BEFORE: dict[How, str] = {
 _WORDS = {
     "task": "the task",
     "literal": ALONE,
-    "author": "the client's model",
+    "author": "the program's author",
     "unknown": "nobody knows",
 }
 

@@ -39,7 +39,7 @@ def flow_of(untrusted: tuple[str, ...] = (), saw: tuple[str, ...] = (), **origin
     [
         ([TASK], "the task"),
         ([LITERAL], "the program alone"),
-        ([Origin(kind="author")], "the client's model"),
+        ([Origin(kind="author")], "the program's author"),
         ([NOBODY], "nobody knows"),
         (
             [tool("get_contact", "iban"), tool("read_mail", "sender", how="call"), Origin(kind="literal", how="call")],
@@ -79,7 +79,7 @@ def test_no_name_from_outside_steers_the_line_or_passes_for_a_word_of_it(name: s
     text = said.came_from([tool(name, *path)], ())
     assert "\n" not in text
     assert text.isprintable()
-    assert text not in {"the task", "the program alone", "the client's model", "nobody knows"}
+    assert text not in {"the task", "the program alone", "the program's author", "nobody knows"}
     outside = text.replace("\\'", "").replace('\\"', "")
     assert "(strangers" not in outside or "'" in outside or '"' in outside
 
