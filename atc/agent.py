@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from atc._host.blocking import each_of, wait_for
+from atc._host.loading import refuse_within_import
 from atc._host.redaction import Redactor
 from atc._records.events import Event
 from atc._records.records import PendingCall, SettledCall, UndoneRun
@@ -666,6 +667,7 @@ class Agent:
             run_id: of a new run; made here if not given.
             model: is asked in place of the agent's.
         """
+        refuse_within_import()
         if len(self.tools) <= self.settings.max_tools:
             check_schemas(self.tools)  # all are offered: a wrong one is found before a run begins
         if strategy is None:

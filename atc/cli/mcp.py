@@ -14,7 +14,7 @@ import typer
 
 from atc._host.extras import install_command
 from atc.cli import CommandTable, LazyGroup, mcp_http, options
-from atc.cli.console import INTERRUPTED, clean, err, guarded, leaving, out, print_json
+from atc.cli.console import ENVIRONMENT, INTERRUPTED, clean, err, guarded, leaving, out, print_json
 from atc.cli.options import notes_on
 from atc.errors import EnvironmentProblem, UsageError
 from atc.settings import Settings
@@ -134,7 +134,8 @@ def mcp(
 ) -> None:
     """Serve your tools to an MCP client, over pipes or HTTP: it looks tools up, and writes one program over them.
 
-    Over pipes a client starts this command itself. Try it by hand with --check.
+    Over pipes a client starts this command itself. Try it by hand with --check: it exits with 3 if a server cannot be
+    used.
     """
     if context.invoked_subcommand is not None:
         return
@@ -218,8 +219,19 @@ def _serve_over_pipes(gateway: Gateway, outgoing: int, *, enrich: bool, probe_re
 
 
 def _print_footprint(gateway: Gateway, *, as_json: bool) -> None:
-    """Print what a client sees of a gateway, and close it."""
-    found = anyio.run(_footprint, gateway)
+    """Print what a client sees of a gateway, and close it.
+
+    Raises:
+        typer.Exit: a server cannot be used, which is printed last.
+    """
+    found, down = anyio.run(_footprint, gateway)
+    _print_found(found, gateway, as_json=as_json)
+    told(down)
+    if down:
+        raise typer.Exit(ENVIRONMENT)
+
+
+def _print_found(found: Footprint, gateway: Gateway, *, as_json: bool) -> None:
     found = replace(found, notices=(*found.notices, *notes_on(gateway.tools)))
     if as_json:
         print_json(asdict(found) | {"tokens": found.tokens})
@@ -246,16 +258,18 @@ def told(notices: list[str] | tuple[str, ...]) -> None:
         err.print(f"atc mcp: {clean(notice)}", markup=False)
 
 
-async def _footprint(gateway: Gateway) -> Footprint:
+async def _footprint(gateway: Gateway) -> tuple[Footprint, list[str]]:
+    """Return what a client sees, and a line for each server that cannot be used."""
     from atc.serve.mcp.server import footprint
 
+    down: list[str] = []
     try:
         await gateway.prepare()
         if gateway.live is not None:
             await gateway.live.settled(WAIT_S)
             gateway.change_tools(gateway.live.tools)  # nothing is kept of servers that were never listed
-            told([*gateway.live.down.values()])
-        return await footprint(gateway)
+            down = [*gateway.live.down.values()]
+        return await footprint(gateway), down
     finally:
         await gateway.aclose()
 

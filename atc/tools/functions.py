@@ -37,6 +37,7 @@ from pydantic_core.core_schema import (
 )
 
 from atc._host.blocking import in_thread
+from atc._host.loading import module_of
 from atc._records.packing import holds_bytes
 from atc.errors import ToolError, ToolImportError, UsageError
 from atc.result import Effect
@@ -100,12 +101,17 @@ def tool(
             argument ``x``.
         untrusted: strangers write what it returns, such as mails or web pages: no such text chooses unasked where a
             call with effects goes.
+
+    Raises:
+        ToolImportError: there is no such effect.
     """
     if function is not None:
         return tool()(function)
     metadata = _Metadata(effect, name, tuple(examples), undo, untrusted)
 
     def mark(marked: _F) -> _F:
+        if effect is not None:
+            _effect(effect, _location(marked))
         setattr(marked, _METADATA, metadata)
         return marked
 
@@ -199,8 +205,7 @@ def _effect(given: object, where: str) -> Effect:
 
 
 def _location(function: Any) -> str:
-    module = getattr(function, "__module__", None) or "builtins"
-    return f"{module}:{getattr(function, '__qualname__', None) or repr(function)}"
+    return f"{module_of(function)}:{getattr(function, '__qualname__', None) or repr(function)}"
 
 
 def _refuse_unusable(function: Any, where: str) -> None:

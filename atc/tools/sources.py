@@ -99,8 +99,7 @@ def _open(word: str, options: Mapping[str, Any]) -> Toolset:
     name, colon, argument = word.partition(":")
     if colon and name not in TOOL_SOURCES.own and TOOL_SOURCES.has(name):
         return TOOL_SOURCES.make(name, argument, a=Toolset)
-    if _ADDRESS.match(word):
-        raise ToolImportError(f"{word!r} is an address without its scheme: write http://{word} or https://{word}")
+    _refuse_bare_address(word)
     if is_attribute(word):
         return tools_of(word)
     names = ", ".join(f"{each}:…" for each in TOOL_SOURCES.names() if each not in TOOL_SOURCES.ours)
@@ -120,6 +119,17 @@ def _near(word: str) -> str:
     alike = get_close_matches(path.name[:100], ["atlas", *beside] if path.parent == Path() else beside, 1, 0.7)
     found = [name for name in beside if Path(name).stem == path.name and Path(name).suffix in (".py", *_DOCUMENTS)]
     return "".join(f": did you mean {path.with_name(name)}?" for name in (found or alike)[:1])
+
+
+def _no_file(path: str) -> ToolImportError:
+    """The error of a file that is not there; it names the folder, because a client starts ATC in one of its own."""
+    where = _near(path) or ("" if Path(path).is_absolute() else f" in {Path.cwd()}")
+    return ToolImportError(f"there is no file {path}{where}")
+
+
+def _refuse_bare_address(word: str) -> None:
+    if _ADDRESS.match(word):
+        raise ToolImportError(f"{word!r} is an address without its scheme: write http://{word} or https://{word}")
 
 
 # -- the sources of this package ---------------------------------------------------------------------------------------
@@ -152,7 +162,7 @@ def _open_har(word: str, options: Mapping[str, Any]) -> Toolset:
     if not Path(path).is_file() and "@" in path:
         path, _, hosts = path.rpartition("@")
     if not Path(path).is_file():
-        raise ToolImportError(f"there is no file {path or word}{_near(path)}")
+        raise _no_file(path or word)
     named = [host for host in hosts.split(",") if host]
     return Toolset.from_har(path, hosts=named or None, **options)
 
@@ -168,14 +178,19 @@ def _is_document(word: str) -> bool:
 
 def _open_documents(word: str, _options: Mapping[str, Any]) -> Toolset:
     if not Path(word).exists():
-        raise ToolImportError(f"there is no file {word}{_near(word)}")
+        _refuse_bare_address(word)
+        raise _no_file(word)
+    if key := _key_of_servers(word):
+        raise ToolImportError(
+            f'{word} names MCP servers {key}: put them under "mcpServers", {{"mcpServers": {{NAME: {{"command": …}}}}}}'
+        )
     return Toolset.from_protocols(word)
 
 
 def _open_python(word: str, _options: Mapping[str, Any]) -> Toolset:
     file = word if word.endswith(".py") else word.rpartition(":")[0]
     if not Path(file).is_file():
-        raise ToolImportError(f"there is no file {file}{_near(file)}")
+        raise _no_file(file)
     return tools_of(word)
 
 
@@ -189,12 +204,26 @@ def _head(word: str) -> bytes:
 
 
 def _names_servers(path: Path) -> bool:
-    """Whether a file is a configuration of MCP servers; one that only mentions them is not."""
+    """Whether a file is a configuration of MCP servers; one that only mentions them is not, if it is JSON."""
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
-        return False
+        return path.suffix.lower() == ".json"  # to be told what is wrong with it
     return isinstance(content, dict) and "mcpServers" in content
+
+
+def _key_of_servers(word: str) -> str:
+    """Return where a file without ``mcpServers`` names servers, as other clients' files do; empty if nowhere."""
+    try:
+        content = json.loads(_head(word))
+    except (ValueError, RecursionError):
+        return ""
+    places = {"at its top": content, 'under "servers"': content.get("servers")} if isinstance(content, dict) else {}
+    for where, found in places.items():
+        entries = list(found.values()) if isinstance(found, dict) else []
+        if entries and all(isinstance(e, dict) and isinstance(e.get("command", e.get("url")), str) for e in entries):
+            return where
+    return ""
 
 
 def is_file(word: str) -> bool:

@@ -239,6 +239,21 @@ def test_no_tools_and_no_server_that_could_move(tmp_path: Path) -> None:
         desk.install(move=True)
 
 
+@pytest.mark.parametrize("named", ["file", "command"])
+def test_a_server_that_is_found_only_from_this_folder_is_told(
+    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--check` in this folder finds it, and the client would not."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.py").touch()
+    servers = {"shop": {"command": "/bin/sh", "args": ["shop.py", "-v"]}, "time": {"command": "/bin/sh"}}
+    servers["elsewhere"] = {"command": "/bin/sh", "args": ["shop.py"], "cwd": str(tmp_path)}
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": servers}))
+    plan = Desk(tmp_path, text="{}").install("servers.json" if named == "file" else "mcp:/bin/sh shop.py -v")
+    assert len(plan.notes) == 1
+    assert f"with its whole path, {tmp_path}/shop.py: " in plan.notes[0]
+
+
 def test_a_file_of_tools_gets_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tools.py").write_text("")

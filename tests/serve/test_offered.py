@@ -183,7 +183,7 @@ def test_the_check_shows_servers_that_were_never_listed_and_tells_which_cannot_b
     servers = {"good": {"command": command, "args": arguments}, "bad": {"command": "/nowhere/x"}}
     (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": servers}))
     ran = atc("mcp", "--tools", str(tmp_path / "servers.json"), "--check")
-    assert ran.exit_code == 0
+    assert ran.exit_code == 3
     assert "1 tool behind 1 that a client sees" in ran.stdout
     assert "its output schema not counted" in ran.stdout
     assert "def count_sheep()" in ran.stdout

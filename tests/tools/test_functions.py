@@ -633,11 +633,11 @@ def test_a_class_says_that_its_objects_have_no_other_keys_unless_they_may(return
 
 @pytest.mark.parametrize("effect", ["reed", 5])
 def test_a_wrong_effect_is_told_with_the_right_ones(effect: Any) -> None:
-    @tool(effect=effect)
-    def double(n: int) -> int:
-        """Twice."""
-        return 2 * n
+    with pytest.raises(ToolImportError) as caught:  # at the function, and not when an agent is made of it
 
-    with pytest.raises(ToolImportError) as caught:
-        tool_from_function(double)
+        @tool(effect=effect)
+        def double(n: int) -> int:
+            """Twice."""
+            return 2 * n
+
     assert str(caught.value).endswith(f"has the effect {effect!r}: an effect is one of 'read', 'write', 'unknown'")

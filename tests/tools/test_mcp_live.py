@@ -23,10 +23,11 @@ from atc.errors import ToolError, ToolImportError, UsageError
 from atc.models.fake import FakeModel
 from atc.schemas.protocol import Protocol, Source
 from atc.settings import Settings
+from atc.tools.mcp.failures import Unreachable
 from atc.tools.mcp.importer import labels_of, told_apart
 from atc.tools.mcp.lists import KeptList, KeptLists, server_key
 from atc.tools.mcp.live import LiveTools, live_tools
-from atc.tools.mcp.live_server import MOST_S, Backoff, Limits
+from atc.tools.mcp.live_server import MOST_S, Backoff, Hooks, Limits, LiveServer
 from atc.tools.mcp.spec import read_specs
 from atc.tools.tool import PROGRESS, Progress
 from tests.support.kept_files import kept_file, put
@@ -308,6 +309,31 @@ def test_a_server_that_dies_is_started_again_but_ever_later(
         assert (waiting.outcome, waiting.status, waiting.transient) == ("refused", "unreachable", False)
         assert "has failed 2 times and is tried again in" in str(waiting)
     assert len(heard(log, "initialize")) == 3  # for the list, and two starts
+
+
+def test_a_server_that_is_not_tried_yet_says_why_it_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atc.tools.mcp.live_server.FIRST_S", 1000.0)
+
+    async def started() -> None:
+        """Nothing is done at a start."""
+
+    async def tried() -> list[str]:
+        [spec] = read_specs({"mcpServers": {"a": {"command": "/nowhere/x"}}})
+        server = LiveServer(spec, Hooks(started, lambda _: None, lambda: None), Limits())
+        said = []
+        async with server:
+            for _ in range(4):
+                with pytest.raises(Unreachable) as caught:
+                    async with server.connected():
+                        pass
+                said.append(str(caught.value))
+        return said
+
+    *before, third, fourth = asyncio.run(tried())
+    assert all(each.startswith("cannot be started: there is no command '/nowhere/x'") for each in before)
+    for waiting in (third, fourth):
+        assert waiting.startswith("has failed 2 times and is tried again in ")
+        assert waiting.endswith(f"(the last time it {before[0]})")
 
 
 def test_a_server_that_died_unseen_costs_no_call(tmp_path: Path, lists: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,6 +107,17 @@ def test_a_file_gives_all_its_public_functions() -> None:
     assert list(open_tools(["mine.py"])) == ["one", "two"]
 
 
+def test_a_tool_of_a_script_is_the_same_when_a_command_reads_the_script() -> None:
+    """Else a run of the script could not go on with ``atc resume --tools SCRIPT``: its tools would be gone."""
+    Path("cellar.py").write_text(
+        "from atc import Toolset\ndef one() -> int:\n    'One.'\n    return 1\n"
+        "if __name__ == '__main__':\n    ran = Toolset.from_functions(one)['one'].protocol\n"
+    )
+    ran = runpy.run_path("cellar.py", run_name="__main__")["ran"]
+    assert ran == open_tools(["cellar.py"])["one"].protocol
+    assert ran.source.location == "cellar:one"
+
+
 def test_several_words_are_joined_in_their_order() -> None:
     assert list(open_tools(["protocols", "mine.py:double"])) == ["look", "double"]
     assert len(open_tools(["atlas"])) > 10
@@ -136,7 +148,12 @@ def test_a_file_never_takes_the_place_of_another_module(name: str) -> None:
         ("", "names no tools"),
         ("nothing", "names no tools: there is no such file or folder. Give `atlas`"),
         ("nothing.py", "there is no file nothing.py"),
-        ("nothing.yaml", "there is no file nothing.yaml"),
+        ("nothing.yaml", "there is no file nothing.yaml in /"),
+        ("localhost:8000/openapi.json", "is an address without its scheme: write http://localhost:8000/openapi.json"),
+        ("comma.json", "comma.json is no JSON: "),
+        ("vscode.json", 'names MCP servers under "servers": put them under "mcpServers"'),
+        ("bare.json", 'names MCP servers at its top: put them under "mcpServers"'),
+        ("starts.py", "starts.py begins a run while it is read for its tools: put that part below `if __name__"),
         ("mine.py:missing", "mine has no missing"),
         ("mine.py:broken", "failed: RuntimeError: no database"),
         ("mine.py:lies", "did not return the Toolset that it promised"),
@@ -163,6 +180,13 @@ def test_a_file_never_takes_the_place_of_another_module(name: str) -> None:
 )
 def test_a_wrong_word_is_told(source: str, words: str) -> None:
     Path("empty.py").write_text("x = 1")
+    Path("comma.json").write_text('{"mcpServers": {"shop": {"command": "python",}}}')
+    Path("vscode.json").write_text('{"servers": {"shop": {"command": "python"}}}')
+    Path("bare.json").write_text('{"shop": {"url": "https://shop.example/mcp"}}')
+    Path("starts.py").write_text(
+        "from atc import Agent, tool\n@tool(effect='read')\ndef one() -> int:\n    'One.'\n    return 1\n"
+        "with Agent([one], keep_runs=False) as agent:\n    agent.run_program('answer = one()')\n"
+    )
     Path("wrong.py").write_text("def (")
     Path("leaves.py").write_text("raise SystemExit(3)")
     Path("broken.json").write_text("{")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,8 @@ from atc.cli.clients.document import ConfigProblem, same
 from atc.cli.clients.editor import KINDS, Editor, Step, parsed, shown_diff
 from atc.cli.clients.state import ConfigFile, Record, State
 from atc.errors import AtcError, UsageError
-from atc.tools.mcp.spec import MAX_SERVERS
+from atc.tools.mcp.spec import MAX_SERVERS, read_specs
+from atc.tools.sources import mcp_source
 
 NAME = "atc"
 _PART = re.compile(r"(.*?)((?<=\.py):[^:]*)?", re.DOTALL)
@@ -159,6 +162,7 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
     )
     record = kept_record if editor.steps or record else None
     plan = Plan(client, place, state, file, name, text, record, servers, moved, kept, notes + file.notes, entry)
+    plan.notes += [f"{why}: {client.title} starts ATC in another folder" for why in _only_here(wanted.tools)]
     if not editor.steps and record is None:
         plan.servers = state.servers()
     if entry.get("disabled") or entry.get("enabled") is False:
@@ -305,6 +309,24 @@ def _from_anywhere(tool: str) -> str:
     if os.sep in tool or file.endswith((".json", ".yaml", ".yml", ".py")):
         raise UsageError(f"--tools {tool!r}: there is no such file")
     return tool
+
+
+def _only_here(tools: Sequence[str]) -> Iterator[str]:
+    """Say which words of the servers that are named are found only from this folder, and what to write instead."""
+    for tool in tools:
+        try:
+            servers = read_specs(source) if (source := mcp_source(tool)) is not None else []
+        except AtcError:
+            continue  # `atc mcp --check` says what is wrong
+        for spec in servers:
+            if spec.cwd and os.path.isabs(spec.cwd):
+                continue
+            for word in spec.command:
+                if os.path.isfile(word) and not os.path.isabs(word):
+                    yield f"give {word!r} of {spec.name or spec.location} with its whole path, {os.path.abspath(word)}"
+            program = shutil.which(spec.command[0]) if spec.command else None
+            if program and not os.path.isabs(spec.command[0]) and program.startswith(sys.prefix + os.sep):
+                yield f"give {spec.command[0]!r} of {spec.name or spec.location} with its whole path, {program}"
 
 
 def _still_there(servers: dict[str, Any], present: Mapping[str, Any], record: Record | None) -> None:

@@ -111,6 +111,10 @@ class Hooks:
     list_changed: Callable[[], None]
 
 
+class _Waiting(Unreachable):
+    """It failed, and is not tried again yet."""
+
+
 class LiveServer(McpServer):
     """A server that runs and clients share.
 
@@ -136,6 +140,7 @@ class LiveServer(McpServer):
         self._telling = asyncio.Lock()
         self.effects: Mapping[str, Effect] = {}
         self._counted: Connection | None = None
+        self._why = ""  # it could not be started or reached the last time
 
     def connect(self) -> Connection:
         """Begin a conversation. A message may be as long as twice the list's largest page, where that is more."""
@@ -179,6 +184,7 @@ class LiveServer(McpServer):
             if not inside:
                 held = self._current()
                 self._failed(held.connection if held is not None else None)
+                self._why = self._why if isinstance(error, _Waiting) else str(error)
                 self._hooks.unreachable(error)
             raise
 
@@ -193,12 +199,14 @@ class LiveServer(McpServer):
     def unreached(self, error: Unreachable) -> None:
         """A request did not get through, or was not let in: the server is down until its list can be read again."""
         self.backoff.failed()
+        self._why = str(error)
         self._hooks.unreachable(error)
 
     def _ensure_startable(self, held: HeldServer) -> None:
         if self.backoff.failures > 1 and (wait_s := self.backoff.wait_s) > 0:
             failures = self.backoff.failures
-            raise Unreachable(f"has failed {failures} times and is tried again in {wait_s:.0f} s", soon=False)
+            last = f" (the last time it {self._why})" if self._why else ""
+            raise _Waiting(f"has failed {failures} times and is tried again in {wait_s:.0f} s{last}", soon=False)
 
     def _live(self, held: HeldServer) -> Connection:
         if held.connection is not None and held.connection.over:
