@@ -246,6 +246,7 @@ def main(
         Path | None, typer.Option(exists=True, dir_okay=False, help="Only these, ENVIRONMENT/TASK a line: to try it.")
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Of the embedded model.")] = None,
+    calls: Annotated[int, typer.Option("--max-calls", min=1, help="Model calls of a try.")] = CAPS.model_calls,
     file: Annotated[Path, typer.Option("--out", help="Where each try is kept.")] = RESULTS / "guided.jsonl",
     transcripts: Annotated[Path | None, typer.Option(help="Folder to keep in what was said.")] = None,
     summary: Annotated[bool, typer.Option("--summary", help="Only print what the file says.")] = False,
@@ -268,7 +269,7 @@ def main(
             drawn,
             only,
             stated=tasks is None,
-            caps=CAPS,
+            caps=replace(CAPS, model_calls=calls),
             part=part,
             transcripts=transcripts,
         )

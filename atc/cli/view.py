@@ -402,8 +402,8 @@ class RunView:
         since = "since the resume, " if self._resumed else ""
         self.line(
             f"{since}{usage['seconds']:.1f} s: "
-            f"{usage['model_calls']} model calls ({tokens}, {usage['model_seconds']:.1f} s), "
-            f"{usage['tool_calls']} tool calls ({usage['tool_seconds']:.2f} s); "
+            f"{_calls(usage['model_calls'], 'model')} ({tokens}, {usage['model_seconds']:.1f} s), "
+            f"{_calls(usage['tool_calls'], 'tool')} ({usage['tool_seconds']:.2f} s); "
             f"isolation: {data['isolation'] or 'not run'}",
             "dim",
         )
@@ -456,3 +456,7 @@ def _arguments(given: dict[str, Any]) -> str:
 
 def _invocations(data: Iterable[Any]) -> list[Invocation]:
     return [Invocation.model_validate_json(json.dumps(each)) for each in data]
+
+
+def _calls(number: int, kind: str) -> str:
+    return f"{number} {kind} call{'s' * (number != 1)}"

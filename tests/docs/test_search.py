@@ -7,7 +7,6 @@ import http.server
 import subprocess
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -18,27 +17,27 @@ from tests.support.docs import ROOT
 MKDOCS = ROOT / ".venv-docs" / "bin" / "mkdocs"
 QUESTIONS = {
     "how do I approve from my phone": "approval/#approve-from-your-phone",
-    "which data goes to the model": "data-flow/",
-    "can it run twice": "how-it-works/",
-    "use it in Claude Code": "tutorials/mcp-client/",
-    "where are my runs kept": "runs/",
-    "delete a run": "runs/",
-    "use it with Ollama": "models/",
-    "does it work on Windows": "install/",
-    "which packages can a program import": "security/",
-    "how do I give it an API key": "tools/",
-    "how do I limit the cost": "models/",
-    "what happens when a tool fails": "how-it-works/",
-    "test my agent without a model": "extending/",
-    "resume a run that was killed": "runs/",
-    "read only": "approval/",
-    "pydantic model as answer": "answers/",
-    "thousands of tools": "many-tools/",
+    "which data goes to the model": "data-flow/#which-data-goes-to-the-model",
+    "can it run twice": "how-it-works/#nothing-is-done-twice",
+    "use it in Claude Code": "tutorials/mcp-client/#install-it-in-claude-code",
+    "where are my runs kept": "security/#kept-on-disk",
+    "delete a run": "runs/#delete",
+    "use it with Ollama": "models/#providers-by-name",
+    "does it work on Windows": "install/#where-it-runs",
+    "which packages can a program import": "security/#packages-that-a-program-can-import",
+    "how do I give it an API key": "tools/#api-keys-and-other-credentials",
+    "how do I limit the cost": "models/#limit-cost-tokens-and-time",
+    "what happens when a tool fails": "how-it-works/#when-a-tool-fails",
+    "test my agent without a model": "extending/#test-your-own-agent",
+    "resume a run that was killed": "runs/#resume",
+    "permissions that allow calls": "approval/#permissions-file",
+    "pydantic model as answer": "answers/#typed-answers",
+    "thousands of tools": "many-tools/#index-thousands-of-tools",
     "an API without documentation": "probing/",
-    "exit codes": "reference/messages/",
-    "send traces to OpenTelemetry": "runs/",
+    "exit codes": "reference/messages/#exit-codes",
+    "send traces to OpenTelemetry": "runs/#opentelemetry",
 }
-"""Each question, and the page, or the paragraph of it, that is among the first three results."""
+"""Each question, and the paragraph that is among the first three pages found, as one of those shown of its page."""
 FIRST = 3
 _RESULTS = "[...document.querySelectorAll('.md-search-result__item')]"
 
@@ -98,4 +97,4 @@ def test_a_question_lands_on_its_paragraph(question: str, page: tuple[Page, str]
 
 def test_each_paragraph_is_there() -> None:
     for target in QUESTIONS.values():
-        assert Path(ROOT / "docs" / f"{target.partition('/#')[0].rstrip('/')}.md").exists(), target
+        assert (ROOT / "docs" / f"{target.partition('/#')[0].rstrip('/')}.md").exists(), target

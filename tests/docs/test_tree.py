@@ -64,12 +64,28 @@ def test_the_readme_is_read_in_a_minute() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MOST_LINES_OF_README
 
 
-CONTRADICTIONS = (  # filled by hand: what no page may say any more
+NOT_SO = (
+    "locked process, not in Docker",
+    "an answer may have 5 MB",
+    "less than a minute",
+    "half a minute to two minutes",
+    "refuses no right one",
+    "40 of 56 programs",
+    "19 of 58 with it",
+    "surer",
+    "No large model was measured",
+    "1,041 tokens",
+    "37–41 model calls",
+    "pip install atc-runtime",
+    "pip install 'atc-runtime",
     "works for one more version",
+    "believes a tool",
 )
+"""What pages said of the same thing in two ways, or what was not so any more; none may say it again."""
 
 
-@pytest.mark.parametrize("said", CONTRADICTIONS)
+@pytest.mark.parametrize("said", NOT_SO)
 def test_no_page_says_what_is_not_so(said: str) -> None:
     pages = [*DOCS.rglob("*.md"), ROOT / "README.md"]
-    assert not [page.name for page in pages if said in " ".join(page.read_text(encoding="utf-8").split())]
+    texts = {page.name: " ".join(page.read_text(encoding="utf-8").lower().split()) for page in pages}
+    assert not [name for name, text in texts.items() if said.lower() in text]
