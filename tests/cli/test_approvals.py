@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -165,3 +166,35 @@ def test_a_damaged_run_is_named_and_the_others_are_listed(endpoint: Callable[...
     found = json.loads(atc("runs", "approvals", "--json").stdout)
     assert sorted(len(run["pending"]) for run in found) == [0, 1]
     assert sum("damage" in run for run in found) == 1
+
+
+SCRIPT = '''
+from atc import Agent, tool
+
+@tool(effect="read")
+def seats(room: str) -> int:
+    """How many seats a room has."""
+    return 4
+
+@tool(effect="write")
+def reserve(room: str, people: int) -> str:
+    """Reserve a room."""
+    return f"{room} for {people}"
+
+if __name__ == "__main__":
+    with Agent([seats, reserve], approve="park") as agent:
+        waiting = agent.run_program("answer = reserve(room='A', people=seats(room='A'))")
+        agent.approve(waiting.run_id)
+'''
+
+
+def test_a_run_of_a_script_goes_on_with_the_tools_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settle(tmp_path, monkeypatch)
+    monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
+    Path("attic_of_rooms.py").write_text(SCRIPT)
+    runpy.run_path("attic_of_rooms.py", run_name="__main__")
+    went_on = atc("resume", "last", "--tools", "attic_of_rooms.py")
+    assert went_on.exit_code == 0, went_on.output
+    assert 'seats(room="A")  from the journal' in went_on.output
+    assert "A for 4" in went_on.output
+    assert "not there any more" not in went_on.output
