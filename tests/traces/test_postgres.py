@@ -353,7 +353,7 @@ def test_what_stands_in_the_way_is_said_before_anything_runs(address: str, serve
             assert not model.prompts
             assert "hidden1" not in str(problem.value)
 
-        refused(plain, r"permission denied for database.*give the user its rights")
+        refused(plain, r"permission denied for database.*GRANT the user the rights")
         PostgresStore(address).check()
         refused(plain, r"permission denied for schema atc")
         owner.execute("GRANT USAGE ON SCHEMA atc TO plain")

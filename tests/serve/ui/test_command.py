@@ -135,7 +135,7 @@ def test_a_write_of_a_run_that_has_ended_is_approved_on_a_page_and_made_once_by_
         assert server.ask("/pending", right="read")[1]["runs"][0]["calls"][0]["arguments"] == [["n", "8"]]
         assert list(server.told["tokens"]) == ["read"]
     with Terminal("ui", "--no-open") as terminal, browsing() as page:  # another port, and no tools
-        terminal.wait_for("read alone: ")
+        terminal.wait_for("only read: ")
         terminal.wait_for("Ctrl-C ends this")
         shown = terminal.shown.replace("\r", "")
         address = next(line for line in shown.split("\n") if line.startswith("approve and read: "))
