@@ -110,7 +110,7 @@ class PlanReport(_Record):
 
 
 class PendingReport(_Record):
-    """A call that waits for the user's yes.
+    """A call that waits for the user's approval.
 
     Attributes:
         call: its number in the run.
@@ -153,7 +153,7 @@ class ProgramReport(_Record):
             journal.
         in_doubt: calls with effects of which nobody knows whether they were done.
         plan: of a dry run.
-        pending: the calls that wait for the user's yes; ``more_pending``: how many more there are.
+        pending: the calls that wait for the user's approval; ``more_pending``: how many more there are.
         rewrites: changes that were made to the program before it ran.
     """
 
