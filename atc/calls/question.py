@@ -12,6 +12,8 @@ import contextlib
 import io
 import os
 import shutil
+import signal
+import socket
 import sys
 import threading
 import unicodedata
@@ -329,8 +331,9 @@ async def _line(limit: int = _MAX_ANSWER) -> str | None:
         text = sys.stdin.readline() if sys.stdin is not None else ""  # no real input: nobody has to wait for it
         return text or None
     line = bytearray()
-    while (byte := await _byte(descriptor)) not in (b"", b"\n"):
-        line += byte[: limit + 1 - len(line)]
+    with _woken_by_signals(asyncio.get_running_loop()):
+        while (byte := await _byte(descriptor)) not in (b"", b"\n"):
+            line += byte[: limit + 1 - len(line)]
     if not (line or byte):
         return None
     return line.decode("utf-8", "replace") if len(line) <= limit else ""
@@ -348,6 +351,34 @@ async def _byte(descriptor: int) -> bytes:
     finally:
         loop.remove_reader(descriptor)
     return os.read(descriptor, 1)
+
+
+@contextlib.contextmanager
+def _woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Let every signal wake the event loop.
+
+    Python only notes a signal that comes in the moment before the loop begins to wait, and its handler waits for the
+    next event. Here that is a key: Ctrl-C would have no effect.
+    """
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        try:
+            before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+        except ValueError:  # in another thread than the main one no handler runs
+            yield
+            return
+        if before == -1:
+            loop.add_reader(ours, ours.recv, 4096)
+        else:  # the loop handles signals itself, and is woken
+            signal.set_wakeup_fd(before)
+        try:
+            yield
+        finally:
+            if before == -1:
+                signal.set_wakeup_fd(-1)
+                loop.remove_reader(ours)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import subprocess
 import sys
 import threading
 import unicodedata
@@ -282,3 +283,43 @@ def test_an_interrupt_at_the_question_gives_the_terminal_back(terminal: int) -> 
     asyncio.run(go())
     assert question._one_at_a_time.acquire(blocking=False)
     question._one_at_a_time.release()
+
+
+_INTERRUPTED = """
+import asyncio, ctypes, functools, operator, signal
+from atc.calls import question
+
+class Interrupted:
+    '''epoll, with an interrupt in the moment before it waits: no line of Python is between the two.'''
+
+    def __init__(self, epoll):
+        self.epoll = epoll
+        self.interrupt = functools.partial(ctypes.CDLL(None)["raise"], signal.SIGINT)
+
+    def __getattr__(self, name):
+        return getattr(self.epoll, name)
+
+    def poll(self, timeout, most):
+        interrupt = bool
+        if timeout < 0:
+            interrupt, self.interrupt = self.interrupt, bool
+        return list(map(operator.call, (interrupt, functools.partial(self.epoll.poll, timeout, most))))[1]
+
+async def main():
+    selector = asyncio.get_running_loop()._selector
+    selector._selector = Interrupted(selector._selector)
+    await question.ask_words("the program asks you:", "How many?", 100)
+
+try:
+    asyncio.run(main())
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="epoll is Linux's")
+def test_an_interrupt_in_the_moment_before_the_wait_is_not_lost() -> None:
+    with subprocess.Popen([sys.executable, "-c", _INTERRUPTED], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as asked:
+        assert asked.stdout is not None
+        assert asked.wait(60) == 0
+        assert asked.stdout.read() == b"interrupted\n"
