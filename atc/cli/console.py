@@ -22,7 +22,7 @@ from rich.text import Text
 
 from atc._host.files import write_whole
 from atc.errors import AtcError, EnvironmentProblem, ModelError, UsageError
-from atc.result import RunStatus
+from atc.result import Result, RunStatus
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -112,10 +112,11 @@ def exit_code_of(error: BaseException) -> int:
     return ENVIRONMENT if isinstance(error, EnvironmentProblem | ModelError) else NOT_SOLVED
 
 
-def exit_code_of_run(status: RunStatus) -> int:
+def exit_code_of_run(result: Result[Any]) -> int:
     """Return a run's exit code: 0 answered or planned, 3 something is missing, 4 to 6 no other program helps, 7 it
-    asks, 8 calls wait for approval, 1 the rest."""
-    return _OF_STATUS.get(status, NOT_SOLVED)
+    asks, 8 calls wait for approval, 1 the rest; of these 6 where a call is in doubt: nobody may just try again."""
+    code = _OF_STATUS.get(result.status, NOT_SOLVED)
+    return IN_DOUBT if code == NOT_SOLVED and result.in_doubt else code
 
 
 def not_enough(error: AtcError, *, as_json: bool) -> typer.Exit:

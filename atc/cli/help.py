@@ -69,7 +69,8 @@ code  status              meaning
 3     missing             A model, sandbox, credential or service is missing. `atc doctor` looks.
 4     denied              A call was not approved, also if the program continued without it.
 5     tool_broken         A tool is broken.
-6     in_doubt            A call may or may not have happened. `atc runs settle RUN` finds out.
+6     in_doubt            A call may or may not have happened, also if the run ended as `unsolved`, `budget` or
+                          `failed`. `atc runs settle RUN` finds out.
 7     needs_input         The program asks you. `atc resume RUN --reply TEXT` continues.
 8     waiting             Calls wait for approval (--approve park). `atc runs approve RUN` decides.
 130                       Ctrl-C. Nothing is left running.

@@ -127,7 +127,7 @@ def finish(result: Result, *, as_json: bool, trace: bool) -> None:
     report(result, viewed=not as_json)
     if trace and not as_json:
         out.print(f"trace: {result.trace}", markup=False)
-    raise typer.Exit(exit_code_of_run(result.status))
+    raise typer.Exit(exit_code_of_run(result))
 
 
 def report(result: Result, *, viewed: bool) -> None:
@@ -301,7 +301,7 @@ class _Chat:
         if self._as_json:
             _print_line(result.model_dump(mode="json"))
         report(result, viewed=not self._as_json)
-        self._code = self._code or exit_code_of_run(result.status)
+        self._code = self._code or exit_code_of_run(result)
 
     def _show(self) -> None:
         for turn in self._conversation.turns:
