@@ -106,10 +106,10 @@ def fail(code: int, message: str) -> NoReturn:
 
 
 def exit_code_of(error: BaseException) -> int:
-    """Return the exit code of an error: 2 for wrong use, 3 for the environment, 1 for the rest."""
-    if isinstance(error, UsageError):
-        return WRONG_USE
-    return ENVIRONMENT if isinstance(error, EnvironmentProblem | ModelError) else NOT_SOLVED
+    """Return the exit code of an error: 3 for the environment, 2 for wrong use, 1 for the rest."""
+    if isinstance(error, EnvironmentProblem | ModelError):
+        return ENVIRONMENT
+    return WRONG_USE if isinstance(error, UsageError) else NOT_SOLVED
 
 
 def exit_code_of_run(result: Result[Any]) -> int:

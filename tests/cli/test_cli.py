@@ -134,7 +134,7 @@ def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
         (["run", "x", "-t", "tools.py", "--set", "budget_s=-1"], 2, "budget_s"),
         (["run", "x", "-t", "tools.py", "--approve", "maybe"], 2, "approve: Input should be"),
         (["run", "x", "-t", "tools.py", "--openapi", "auth.x"], 2, "takes auth.SCHEME=CREDENTIAL"),
-        (["run", "x", "-t", "http://127.0.0.1:9/openapi.json"], 2, "127.0.0.1:9"),
+        (["run", "x", "-t", "http://127.0.0.1:9/openapi.json"], 3, "127.0.0.1:9"),
         pytest.param(
             *(["run", "x", "-t", "tools.py", "--set", "base_url=http://127.0.0.1:9/v1"], 3, "127.0.0.1:9"),
             marks=pytest.mark.slow,  # it is tried several times

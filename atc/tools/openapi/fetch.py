@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import httpx
 
-from atc.errors import ToolError, ToolImportError
+from atc.errors import EnvironmentProblem, ToolError, ToolImportError
 from atc.tools.openapi.servers import is_open_to_others
 from atc.tools.openapi.text import ENCODINGS, unpacker
 from atc.tools.parse import MAX_BYTES, too_large
@@ -37,12 +37,17 @@ class NotThere(ToolImportError):
     """The server answered, and not with a document."""
 
 
+class Unreachable(ToolImportError, EnvironmentProblem):
+    """The server did not answer, or its answer broke off: later it may be there."""
+
+
 def fetch(url: str, timeout_s: float, max_bytes: int = MAX_BYTES) -> bytes:
     """Download a document that somebody named; redirects are followed.
 
     Raises:
         NotThere: the server answers with an error.
-        ToolImportError: the server cannot be reached, or sends more than ``max_bytes``.
+        Unreachable: it does not answer.
+        ToolImportError: it sends more than ``max_bytes``, or what cannot be unpacked.
     """
     where, body = public_url(url), bytearray()
     try:
@@ -76,7 +81,9 @@ def public_url(url: str) -> str:
 
 
 def _unreadable(where: str, error: Exception) -> ToolImportError:
-    return ToolImportError(f"{where} cannot be read ({type(error).__name__}): check the URL and the network")
+    down = isinstance(error, httpx.TransportError) and not isinstance(error, httpx.UnsupportedProtocol)
+    made = Unreachable if down else ToolImportError
+    return made(f"{where} cannot be read ({type(error).__name__}): check the URL and the network")
 
 
 @dataclass(frozen=True)
@@ -187,7 +194,7 @@ class Site:
                             return await self._page(response, url)
                         url = self._redirected(response.headers.get("Location", ""), url)
         except TimeoutError:
-            raise ToolImportError(f"{where} takes too long to answer: give the document's own URL, or a file") from None
+            raise Unreachable(f"{where} takes too long to answer: give the document's own URL, or a file") from None
         except (httpx.HTTPError, httpx.InvalidURL, ToolError) as error:
             raise _unreadable(where, error) from None
         raise NotThere(f"{where} redirects {MAX_REDIRECTS} times and more: check the URL")
