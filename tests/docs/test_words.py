@@ -52,7 +52,10 @@ NAMES = re.compile(r"Redpanda AI gateway")
 """Names of others that hold such a word."""
 
 
-PAGES = [page for page in DOCUMENTS if page.parent.name != "research" and page not in generated()]
+PAGES = [
+    *(page for page in DOCUMENTS if page.parent.name != "research" and page not in generated()),
+    ROOT / "sandbox" / "THREATS.md",
+]
 """Pages for users and contributors; what is made of code has the words of the code."""
 
 
