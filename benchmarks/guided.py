@@ -9,8 +9,9 @@ it. Where it departs from the types, the stream is ended and the text goes back 
   kept.
 
 Then the stream goes on from there. llama.cpp keeps what it has read, so a place costs its own few tokens. What nobody
-corrects is what the model writes without a guide, token by token. A ``logit_bias`` would not do for the weight: it acts
-on tokens, and ``movie_name`` and ``movie_title`` begin with the same one.
+corrects is what the model writes without a guide, token by token: where that reply is there already, it stands for the
+stream. A ``logit_bias`` would not do for the weight: it acts on tokens, and ``movie_name`` and ``movie_title`` begin
+with the same one.
 """
 
 from __future__ import annotations
@@ -163,6 +164,23 @@ class Figures:
 
 
 @dataclass(frozen=True)
+class Unguided:
+    """What the model wrote behind the same prompt without a guide.
+
+    Attributes:
+        finish: as of :class:`Piece`. ``read``: tokens of the prompt. ``written``: of the text.
+        read_s, write_s: seconds that reading the prompt and writing the text took.
+    """
+
+    text: str
+    finish: str
+    read: int
+    written: int
+    read_s: float
+    write_s: float
+
+
+@dataclass(frozen=True)
 class _Wrong:
     """A statement that is certainly wrong, from ``start`` to ``end`` of the program, and why."""
 
@@ -180,15 +198,30 @@ class GuidedReply:
         prompt: what the model reads.
         options: of each request: temperature, seed, stop.
         max_tokens: of the reply.
+        unguided: the reply without a guide, if it is there. It stands for the first stream, at the price of as much of
+            it as that stream would have had to write.
+
+    Attributes:
+        begun_s: seconds that the first stream takes, where ``unguided`` stands for it.
     """
 
     def __init__(
-        self, completions: Completions, types: Types, prompt: str, options: Mapping[str, Any], max_tokens: int
+        self,
+        completions: Completions,
+        types: Types,
+        prompt: str,
+        options: Mapping[str, Any],
+        max_tokens: int,
+        unguided: Unguided | None = None,
     ) -> None:
         self._completions, self._types, self._prompt = completions, types, prompt
         self._options, self._max_tokens = dict(options), max_tokens
         self.text, self.finish, self.figures = "", "stop", Figures()
+        self.begun_s, self._whole = 0.0, unguided
+        if unguided is not None:
+            self.text, self.finish, self.figures.prompt = unguided.text, unguided.finish, unguided.read
         self._done = 0  # of the program: the end of the last statement that was looked at
+        self._seen = 0  # of the text: the end of the last statement that was at fault
         self._settled: set[int] = set()  # places of this statement that stay as they are
         self._corrected = 0
         self._drawn = False  # this statement was drawn again
@@ -207,6 +240,19 @@ class GuidedReply:
             if self._left <= 0:
                 self.finish = "length"
                 return
+        self._take_begun(len(self.text))
+
+    def _take_begun(self, length: int) -> None:
+        """Count the first ``length`` characters of the reply without a guide, where it stands for a stream."""
+        if (whole := self._whole) is not None:
+            share = min(1.0, length / len(whole.text)) if whole.text else 1.0
+            self.figures.written += round(share * whole.written)
+            self.begun_s, self._whole = whole.read_s + share * whole.write_s, None
+
+    def _go_back(self, text: str) -> None:
+        """Go on behind another text, from the statement that was at fault."""
+        self._take_begun(self._seen)
+        self.text = text
 
     @property
     def _left(self) -> int:
@@ -214,8 +260,11 @@ class GuidedReply:
 
     async def _until_found(self) -> Departure | _Wrong | None:
         """Stream on until a statement is at fault; ``None``: the reply has ended."""
-        if self.text and (found := self._look()) is not None:  # what a correction left behind
-            return found
+        whole = self._whole is not None
+        if self.text and (found := self._look(ended=whole and self.finish == "stop")) is not None:
+            return found  # what a correction left behind, or in the reply without a guide
+        if whole:
+            return None
         count, found = _Count(self.figures), None
         stream = self._completions.stream(self._prompt + self.text, n_predict=self._left, **self._options)
         async for piece in stream:
@@ -239,6 +288,7 @@ class GuidedReply:
                 return None
             found = None if is_idle(statement) else self._fault(code[:end])
             if found is not None:
+                self._seen = begins + end
                 return found
             self._next(end)
         return None
@@ -268,7 +318,7 @@ class GuidedReply:
         self._corrected += 1
         self.figures.noted[f"guide:{departure.kind}{'-kept' if stays else ''}"] += 1
         if not stays:
-            self.text = before + (chosen or "")
+            self._go_back(before + (chosen or ""))
 
     async def _forced(self, before: str, texts: Sequence[str]) -> tuple[str | None, float]:
         """Return which of some texts the model writes, and how likely it found that by itself (a logarithm)."""
@@ -299,7 +349,7 @@ class GuidedReply:
             drawn = await self._statement(before + comment, number)
             if drawn and not self._types.certainly_wrong(before[begins:] + drawn, wrong.start):
                 self.figures.noted["guide:mended"] += 1
-                self.text = before + drawn
+                self._go_back(before + drawn)
                 return
 
     async def _statement(self, before: str, number: int) -> str:

@@ -21,7 +21,7 @@ from atc.run.find_tools import NAME as FINDER
 from atc.run.look import NAME as LOOK
 from atc.schemas.protocol import Protocol
 from benchmarks.gateway import MAX_TOKENS, Gateway, Session, Spent
-from benchmarks.guided import GuidedReply, chat_completion, llama_server
+from benchmarks.guided import GuidedReply, Unguided, chat_completion, llama_server
 from benchmarks.guided_types import Types
 from benchmarks.systems.atc import Atc
 from benchmarks.systems.base import Answer, Job
@@ -30,6 +30,8 @@ SAMPLED = 0.5
 """The temperature of two samples that must agree."""
 _ANOTHER = 100
 """How far the second sample's seed is from the first one's."""
+FRESH = {"fresh": True}
+"""The way of the default's replies."""
 _MODULES = ("guided.py", "guided_lines.py", "guided_types.py", "guided_systems.py")
 _FORMATS = ("response_format", "grammar", "json_schema", "tools")
 
@@ -48,7 +50,8 @@ class GuidedGateway(Gateway):
 
     ``way`` has ``guide`` (the version of the guide) and ``task`` where types lead, ``temperature`` where another one is
     wanted than the try's, and ``fresh`` where a try must not find its prompt read by the arm before it: their times are
-    compared. It is part of the name of a kept reply.
+    compared. It is part of the name of a kept reply. A guided reply begins with the default's to the same request, if
+    that is kept, and is booked what this took.
     """
 
     def _noted(self, reply: dict[str, Any]) -> dict[str, int]:
@@ -59,21 +62,24 @@ class GuidedGateway(Gateway):
         plain = {name: value for name, value in body.items() if name != "way"}
         if "temperature" in way:
             plain["temperature"] = way["temperature"]
-        if "fresh" in way and not session.spent.model_calls:
+        guided = "guide" in way and not any(plain.get(name) for name in _FORMATS)
+        before = _unguided(self._read(plain | {"way": FRESH})) if guided else None
+        if "fresh" in way and before is None and not session.spent.model_calls:
             await self._forget()
-        if "guide" not in way or any(plain.get(name) for name in _FORMATS):
+        if not guided:
             return await super()._forward(plain, session)
         types = types_of_try(session.episode.tools.protocols, way["task"], plain["messages"])
         options = {name: plain[name] for name in ("temperature", "seed", "stop") if plain.get(name) is not None}
         async with llama_server(self.upstream) as server:
             try:
                 prompt = await server.prompt(plain["messages"])
-                reply = GuidedReply(server, types, prompt, options, plain.get("max_tokens", MAX_TOKENS))
+                reply = GuidedReply(server, types, prompt, options, plain.get("max_tokens", MAX_TOKENS), before)
                 await reply.write()
             except httpx.HTTPStatusError as error:
                 return error.response.status_code, {"error": {"message": error.response.text[:500]}}
             except httpx.HTTPError as error:
                 return 502, {"error": {"message": f"the model's endpoint failed: {type(error).__name__}: {error}"}}
+        session.spent.kept_s += reply.begun_s
         return 200, chat_completion(reply, self.upstream.model)
 
     async def _forget(self) -> None:
@@ -82,6 +88,17 @@ class GuidedGateway(Gateway):
             async with llama_server(self.upstream) as server:
                 async for _ in server.stream("-", n_predict=1):
                     pass
+
+
+def _unguided(kept: Mapping[str, Any] | None) -> Unguided | None:
+    """Return a kept reply of llama.cpp's server, which says how long it read and wrote."""
+    reply = kept["reply"] if kept is not None else {}
+    if not (timings := reply.get("timings")):
+        return None
+    said, usage = reply["choices"][0], reply["usage"]
+    tokens = usage["prompt_tokens"], usage["completion_tokens"]
+    seconds = timings["prompt_ms"] / 1000, timings["predicted_ms"] / 1000
+    return Unguided(said["message"]["content"], said["finish_reason"], *tokens, *seconds)
 
 
 _OWN = [
@@ -132,7 +149,7 @@ class OneWay(Atc):
 
     async def solve(self, job: Job) -> Answer:
         way: dict[str, Any] = {"guide": guide_digest(), "task": job.text} if self._guided else {}
-        way |= {"fresh": True} if self._temperature is None else {"temperature": self._temperature}
+        way |= FRESH if self._temperature is None else {"temperature": self._temperature}
         given = {each.name: getattr(job, each.name) for each in fields(Job)}
         answer = await super().solve(_Job(**given, way=way))
         return replace(answer, rules={**(answer.rules or {}), **job.session.spent.noted})

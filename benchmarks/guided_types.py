@@ -159,8 +159,12 @@ class Types:
             return
         at, until, quote = place
         keys = dict.fromkeys(key for shape in shapes for key in shape.keys)
-        choices = [made for key in keys if (made := quoted(key, quote)) is not None]
-        yield from _bounded("key", at, until, choices, only=plain and all(shape.closed for shape in shapes))
+        close = (
+            "]" if plain and until + 1 == text.end(node) else ""
+        )  # with it, nothing is written on within the brackets
+        choices = [made + close for key in keys if (made := quoted(key, quote)) is not None]
+        only = plain and all(shape.closed for shape in shapes)
+        yield from _bounded("key", at, until + len(close), choices, only=only)
 
     def _steps(self, access: Access) -> list[str]:
         """Return the look-ups that fit where a list was asked for a key, or an object for a position."""

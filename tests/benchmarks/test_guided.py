@@ -15,7 +15,7 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from benchmarks import guided_run, guided_systems
-from benchmarks.guided import MOST_DRAWN, WEIGHT, GuidedReply, Piece, chat_completion, grammar_of
+from benchmarks.guided import MOST_DRAWN, WEIGHT, GuidedReply, Piece, Unguided, chat_completion, grammar_of
 from benchmarks.guided_run import agreeing, gate, lines_of, main, one_sided, table
 from benchmarks.guided_systems import same_value, types_of_try
 from benchmarks.guided_types import MAX_CHOICES, Types
@@ -90,10 +90,10 @@ class Scripted:
         yield Piece("", tokens, 5, 100, 0.0, "stop")
 
 
-def written(*steps: str | tuple[str, float]) -> tuple[GuidedReply, Scripted]:
+def written(*steps: str | tuple[str, float], before: Unguided | None = None) -> tuple[GuidedReply, Scripted]:
     scripted = Scripted(*steps)
     types = Types([tool.protocol for tool in TOOLS], TASK)
-    reply = GuidedReply(scripted, types, "PROMPT:", {"temperature": 0.3, "seed": 4, "stop": ["def x("]}, 200)
+    reply = GuidedReply(scripted, types, "PROMPT:", {"temperature": 0.3, "seed": 4, "stop": ["def x("]}, 200, before)
     asyncio.run(reply.write())
     assert not scripted.steps, "the whole script was asked for"
     return reply, scripted
@@ -111,21 +111,35 @@ def test_what_fits_the_types_is_what_the_model_writes_by_itself() -> None:
 
 
 def test_a_key_of_a_closed_object_is_written_anew_from_its_quote_on() -> None:
-    reply, scripted = written(DIRECTOR + 'answer = director["title"]\n```', ('name"', -9.0), "]\n```")
+    reply, scripted = written(DIRECTOR + 'answer = director["title"]\n```', ('name"]', -9.0), "\n```")
     assert reply.text == DIRECTOR + 'answer = director["name"]\n```'
     prompts = [prompt for prompt, _ in scripted.asked]
     assert prompts[1] == "PROMPT:" + DIRECTOR + 'answer = director["'
-    assert prompts[2] == "PROMPT:" + DIRECTOR + 'answer = director["name"'
-    assert scripted.asked[1][1]["grammar"] == r'root ::= "director_id\x22" | "name\x22"'
+    assert prompts[2] == "PROMPT:" + DIRECTOR + 'answer = director["name"]'
+    assert scripted.asked[1][1]["grammar"] == r'root ::= "director_id\x22\x5D" | "name\x22\x5D"'
     assert dict(reply.figures.noted) == {"guide:key": 1}
     assert (reply.figures.written, reply.figures.reread) == (8 + 2 + 4, 10), "what was thrown away is counted"
+
+
+@pytest.mark.parametrize("correct", [True, False])
+def test_the_reply_without_a_guide_stands_for_the_first_stream(correct: bool) -> None:
+    wrong = DIRECTOR + 'answer = director["title"]\n'
+    first = GOOD if correct else wrong + "# " + "x" * (len(wrong) - 2)
+    steps: list[str | tuple[str, float]] = [] if correct else [('name"]', -9.0), "\n```"]
+    streamed, _ = written(first, *steps)
+    reply, scripted = written(*steps, before=Unguided(first, "stop", 100, 60, 7.0, 4.0))
+    assert reply.text == streamed.text
+    assert (reply.begun_s, reply.figures.prompt) == ((11.0, 100) if correct else (9.0, 100))
+    assert reply.figures.written == (60 if correct else 30 + 2 + 4), "of it what a stream would have written"
+    assert len(scripted.asked) == (0 if correct else 2)
+    assert reply.figures.noted == streamed.figures.noted
 
 
 @pytest.mark.parametrize(("more", "stays"), [(0.1, True), (-0.1, False)], ids=["insists", "yields"])
 def test_an_open_document_is_a_weight(more: float, stays: bool) -> None:
     first = f'```python\n{FIRST}answer = found["films"][0]["name"]\n'
-    places: list[str | tuple[str, float]] = [('title"', -WEIGHT), ('name"', more)]
-    reply, _ = written(first, *places, "```" if stays else "]\n```")
+    places: list[str | tuple[str, float]] = [('title"]', -WEIGHT), ('name"]', more)]
+    reply, _ = written(first, *places, "```" if stays else "\n```")
     assert ('["name"]\n' in reply.text, '["title"]\n' in reply.text) == (stays, not stays)
     assert dict(reply.figures.noted) == {"guide:key-kept" if stays else "guide:key": 1}
 
