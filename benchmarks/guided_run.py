@@ -88,7 +88,8 @@ class Line:
 def lines_of(rows: Sequence[Row]) -> list[Line]:
     """Return the table: each arm over its own tries, its pairs over those that both arms of a pair made."""
     judged = {arm: _by_pair(row for row in rows if row.system == arm) for arm in ARMS}
-    judged[BOTH] = agreeing(judged["default"], judged["guided"])
+    if any(row.answer for row in rows):  # published rows have no values
+        judged[BOTH] = agreeing(judged["default"], judged["guided"])
     rulers = dict(_PAIRS)
     return [
         _line(arm, own, rulers.get(arm, ""), judged.get(rulers.get(arm, ""), {})) for arm, own in judged.items() if own

@@ -220,6 +220,7 @@ def test_the_table_counts_each_arm_and_its_pairs() -> None:
     assert (guided.drawn, guided.corrected, guided.p, guided.ratio) == (4, 8, 0.25, 1.2)
     assert by_arm["guided = default"].solved == 1
     assert by_arm["guided = default"].seconds == 22
+    assert [line.arm for line in lines_of([replace(row, answer="") for row in made])] == ["default", "guided"]
     assert (
         "| `guided` | 4 | 3 | 1 | 0 | 100 | 20 | 12.0 | 4 | 8 | `default`: +2 −0, p 0.250, 1.20 × the time |"
         in table(made)
