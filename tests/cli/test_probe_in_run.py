@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from atc.probing import reads
 from atc.run import probing
 from tests.support.cli import atc
 from tests.support.fake_openai_server import says
@@ -35,6 +36,7 @@ def _shop(settled: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     Path("shop.py").write_text(SHOP)
     monkeypatch.setenv("ATC_CATALOGUE", str(tmp_path / "catalogue"))
     monkeypatch.setattr(probing, "IN_RUN", replace(probing.IN_RUN, seconds=60.0))
+    monkeypatch.setattr(reads, "LEARNT_S", 60.0)  # a busy disk takes long to keep what is learnt
 
 
 def test_each_read_is_a_line_and_a_second_run_makes_none(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import pytest
 from atc import Agent, Result, Tool, Toolset
 from atc.errors import SettingsError
 from atc.models.fake import FakeModel
+from atc.probing import reads
 from atc.result import Effect
 from atc.run import probing
 from atc.run.given_program import run_given
@@ -73,6 +74,7 @@ class Shop:
 @pytest.fixture(autouse=True)
 def _time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probing, "IN_RUN", replace(probing.IN_RUN, seconds=60.0))
+    monkeypatch.setattr(reads, "LEARNT_S", 60.0)  # a busy disk takes long to keep what is learnt
 
 
 @pytest.fixture
