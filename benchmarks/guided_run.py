@@ -63,6 +63,7 @@ class Line:
     Attributes:
         wrong: answered, and not solved. ``silent``: no answer.
         read, written: tokens of a try, on average; ``seconds``: likewise.
+        refused: tries with a program that the check refused. ``touched``: with one that the guide changed, or tried to.
         drawn: statements that were drawn again. ``corrected``: places that were written anew.
         wins, losses: tries that it solved and its ruler did not, and the reverse. ``p``: one-sided.
         ratio: of its seconds to its ruler's, over the same tries.
@@ -76,6 +77,8 @@ class Line:
     read: float
     written: float
     seconds: float
+    refused: int = 0
+    touched: int = 0
     drawn: int = 0
     corrected: int = 0
     ruler: str = ""
@@ -145,6 +148,8 @@ def _line(arm: str, own: dict[Pair, Row], ruler: str, ruled: dict[Pair, Row]) ->
         _mean(rows, lambda row: row.prompt_tokens),
         _mean(rows, lambda row: row.completion_tokens),
         _mean(rows, lambda row: row.seconds),
+        sum("check" in row.faults for row in rows),
+        sum(bool(noted_in([row.rules]).keys() - {"guide:reread-tokens"}) for row in rows) if arm != BOTH else 0,
         noted.get("guide:drawn", 0),
         sum(corrected.values()),
         ruler if both else "",
@@ -214,19 +219,22 @@ def _guided(rows: Sequence[Row], seeds: Sequence[int]) -> tuple[Line, Line] | No
 # -- the command -------------------------------------------------------------------------------------------------------
 
 COLUMNS = (
-    "| arm | tries | solved | wrong | no answer | tokens in | out | s a try | drawn again | corrected | beside it |"
+    "| arm | tries | solved | wrong | no answer | tokens in | out | s a try "
+    "| refused | touched | drawn again | corrected | beside it |"
 )
 
 
 def table(rows: Sequence[Row]) -> str:
     """Return the table as Markdown."""
-    shown = [COLUMNS, "| --- " * 11 + "|"]
+    shown = [COLUMNS, "| --- " * 13 + "|"]
     for line in lines_of(rows):
         beside = f"`{line.ruler}`: +{line.wins} −{line.losses}, p {line.p:.3f}, {line.ratio:.2f} × the time"
         cells = [f"`{line.arm}`", line.tries, line.solved, line.wrong, line.silent, f"{line.read:,.0f}"]
         cells += [
             f"{line.written:,.0f}",
             f"{line.seconds:.1f}",
+            line.refused,
+            line.touched,
             line.drawn,
             line.corrected,
             beside if line.ruler else "",

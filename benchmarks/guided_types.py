@@ -159,9 +159,7 @@ class Types:
             return
         at, until, quote = place
         keys = dict.fromkeys(key for shape in shapes for key in shape.keys)
-        close = (
-            "]" if plain and until + 1 == text.end(node) else ""
-        )  # with it, nothing is written on within the brackets
+        close = "]" if plain and until + 1 == text.end(node) else ""  # or more is written within the brackets
         choices = [made + close for key in keys if (made := quoted(key, quote)) is not None]
         only = plain and all(shape.closed for shape in shapes)
         yield from _bounded("key", at, until + len(close), choices, only=only)

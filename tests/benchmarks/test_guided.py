@@ -214,15 +214,17 @@ def rows(arm: str, outcomes: str, seed: int = 0, seconds: float = 10.0, answer: 
 
 def test_the_table_counts_each_arm_and_its_pairs() -> None:
     made = [*rows("default", "swnn", seconds=10), *rows("guided", "swss", seconds=12)]
+    made[-1] = replace(made[-1], faults={"check": 1})
     by_arm = {line.arm: line for line in lines_of(made)}
     guided = by_arm["guided"]
     assert (guided.solved, guided.wrong, guided.silent, guided.wins, guided.losses) == (3, 1, 0, 2, 0)
     assert (guided.drawn, guided.corrected, guided.p, guided.ratio) == (4, 8, 0.25, 1.2)
+    assert (guided.touched, guided.refused) == (4, 1)
     assert by_arm["guided = default"].solved == 1
     assert by_arm["guided = default"].seconds == 22
     assert [line.arm for line in lines_of([replace(row, answer="") for row in made])] == ["default", "guided"]
     assert (
-        "| `guided` | 4 | 3 | 1 | 0 | 100 | 20 | 12.0 | 4 | 8 | `default`: +2 −0, p 0.250, 1.20 × the time |"
+        "| `guided` | 4 | 3 | 1 | 0 | 100 | 20 | 12.0 | 1 | 4 | 4 | 8 | `default`: +2 −0, p 0.250, 1.20 × the time |"
         in table(made)
     )
 
