@@ -2,31 +2,33 @@
 
 A file is text that people read and compare::
 
-    ---
-    kept: 1
-    name: rain_days
-    description: How many of the next days bring rain to a city.
-    parameters:
-      type: object
-      properties:
-        city: {type: string}
-      required: [city]
-    response: {type: integer}
-    uses:
-    - tool: find_city
-      source: [function, atc.atlas.places, find_city]
-      digest: 5f0c…
-    run: 20260101-101010-abcdef
-    made: '2026-01-01T10:10:10Z'
-    sha256: 9c1e…
-    ---
+    +++
+    kept = 2
+    name = "rain_days"
+    description = "How many of the next days bring rain to a city."
+    parameters = '''
+    {
+     "type": "object",
+     "properties": {"city": {"type": "string"}},
+     "required": ["city"]
+    }'''
+    response = '''{"type": "integer"}'''
+    run = "20260101-101010-abcdef"
+    made = "2026-01-01T10:10:10Z"
+    sha256 = "9c1e…"
+
+    [[uses]]
+    tool = "find_city"
+    source = ["function", "atc.atlas.places", "find_city"]
+    digest = "5f0c…"
+    +++
     found = find_city(name=city)
     answer = …
 
-The header is YAML without anchors, aliases and tags. ``sha256`` is of the rest of it and of the program
-(:func:`seal_of`), so that an edit by hand is noticed. It keeps nobody out: who may write the file can write it, too;
-whose file it is, and whether it was trusted, is asked before (:mod:`atc.tools.kept_folders`). What a file might say of
-effects counts nowhere: they are those of the tools that the program calls, as they are now.
+The header is TOML; schemas are JSON within, because TOML has no null. ``sha256`` is of the rest of it and of the
+program (:func:`seal_of`), so that an edit by hand is noticed. It keeps nobody out: who may write the file can write it,
+too; whose file it is, and whether it was trusted, is asked before (:mod:`atc.tools.kept_folders`). What a file might
+say of effects counts nowhere: they are those of the tools that the program calls, as they are now.
 """
 
 from __future__ import annotations
@@ -35,13 +37,12 @@ import hashlib
 import json
 import os
 import re
+import tomllib
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from atc._host.files import make_private, write_whole
@@ -51,23 +52,24 @@ from atc.schemas.names import ALL_PAGES, MAX_NAME, RESERVED_NAMES, parameter_nam
 from atc.schemas.protocol import MAX_DESCRIPTION, MAX_KEPT, JsonSchema, SourceKey
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.kept import UsedTool
-from atc.tools.parse import parse_document
+from atc.tools.parse import json_copy
 
 SUFFIX = ".atc"
-VERSION = 1
+VERSION = 2
 MAX_FILE = 200_000
 """Bytes of a file."""
 MAX_USES = 200
 """Tools that a program calls."""
-MAX_NESTED_LEVELS = 40
-"""Levels of lists and mappings in a header."""
-FENCE = "---"
+MAX_DOTS = 1_000
+"""Dots in a line of a header: TOML takes each for a level of a key, and reading a key is quadratic in its levels."""
+FENCE = "+++"
+SHORT = 80
+"""Characters of a schema that stands in one line."""
 TAKEN = frozenset({*RESERVED_NAMES, ALL_PAGES, "say", "look", "ask_user"})
 """Names with a meaning of their own in a program: neither a kept program nor a parameter of it may have one."""
 _CONTROL = re.compile(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]")
 _STEERING = re.compile("[\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\U000e0000-\U000e007f]")
 """What turns the direction of writing, breaks a line unseen, or spells text that nobody sees."""
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class _Used(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     tool: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=2 * MAX_NAME)
-    source: list[str] | None
+    source: list[str] | None = None
     digest: str = Field(pattern=r"^[0-9a-f]{64}$")
 
     @property
@@ -116,8 +118,8 @@ class _Header(BaseModel):
     name: str
     description: str = Field(max_length=MAX_DESCRIPTION)
     parameters: JsonSchema
-    response: JsonSchema | None
-    uses: list[_Used] = Field(max_length=MAX_USES)
+    response: JsonSchema | None = None
+    uses: list[_Used] = Field(default=[], max_length=MAX_USES)
     run: str = Field(pattern=r"^[0-9a-z-]{0,64}$")
     made: str = Field(pattern=r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?$")
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -140,21 +142,16 @@ def read_kept(text: str | bytes, where: str, path: Path | None = None, *, edited
         ToolImportError: it is no such file, or not as it was written; the place and what to do are named.
     """
     header, program = _parted(_text_of(text, where), where)
-    lines = _lines_of_fields(header, where)
-    content = parse_document(header, where, MAX_FILE)
-    if not isinstance(content, dict):
-        raise ToolImportError(f"{where}, line 2: the header is no mapping: write `name: …`, a field a line")
+    content = _header_in(header, where)
     if (version := content.get("kept")) != VERSION:
-        at = lines.get("kept", 2)
         raise ToolImportError(
-            f"{where}, line {at}: `kept: {VERSION}` is the form that this version reads, not {version!r:.40}: "
-            "keep the run again, or use the version that wrote it"
+            f"{where}: `kept = {VERSION}` is the form that this version reads, not {version!r:.40}: keep the run again"
         )
     try:
         made = _Header.model_validate(content)
     except ValidationError as error:
-        raise ToolImportError(f"{where}, {_problems(error, lines)}") from None
-    _check(made, where, lines, path)
+        raise ToolImportError(f"{where}: {_problem(error)}") from None
+    _check(made, where, path)
     kept = KeptFile(
         name=made.name,
         program=program,
@@ -168,8 +165,8 @@ def read_kept(text: str | bytes, where: str, path: Path | None = None, *, edited
     )
     if not edited and seal_of(kept) != made.sha256:
         raise ToolImportError(
-            f"{where}, line {lines['sha256']}: the file was edited since it was written, its sha256 is of another "
-            f"text: read it, and accept it as it is with `atc trust {where}`, or keep the run again"
+            f"{where}: the file was edited since it was written, its sha256 is of another text: read it, and accept "
+            f"it as it is with `atc trust {where}`, or keep the run again"
         )
     return kept
 
@@ -201,69 +198,51 @@ def _parted(text: str, where: str) -> tuple[str, str]:
     program = "\n".join(lines[end + 1 :])
     if not program.strip():
         raise ToolImportError(f"{where}, line {end + 1}: there is no program after the header")
-    if directive := next((n for n, line in enumerate(lines[:end], 1) if line.startswith("%")), 0):
-        raise ToolImportError(f"{where}, line {directive}: directives (%) have no place here: remove it")
     return "\n" + "\n".join(lines[1:end]) + "\n", program
 
 
-def _lines_of_fields(header: str, where: str) -> dict[str, int]:
-    """The lines of the header's fields. A header with what a reader could miss is refused before anything is built."""
-    lines: dict[str, int] = {}
-    open_: list[set[str] | None] = []  # the keys of each open mapping; None for a list
-    awaits_key = [False]
+def _header_in(text: str, where: str) -> dict[str, Any]:
+    if any(line.count(".") > MAX_DOTS for line in text.split("\n")):
+        raise ToolImportError(f"{where}: a line of the header has more than {MAX_DOTS:,} dots: shorten it")
+    try:
+        content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ToolImportError(f"{where}: the header is no TOML: {visible(str(error))[:300]}") from None
+    for field in ("parameters", "response"):
+        if isinstance(schema := content.get(field), str):
+            content[field] = _schema_in(schema, f"{where}, {field}")
+    return content
 
-    def fail(event: yaml.Event, problem: str) -> NoReturn:
-        line = event.start_mark.line + 1 if event.start_mark else "?"
-        raise ToolImportError(f"{where}, line {line}: {problem}")
+
+def _schema_in(text: str, where: str) -> Any:
+    """Return the JSON value in a field. A key that stands twice is refused: a reader could miss the one that counts."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if twice := [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]:
+            raise ToolImportError(f"{where}: '{visible(twice[0])[:80]}' stands here twice: write each key once")
+        return dict(pairs)
 
     try:
-        for event in yaml.parse(header, Loader=_LOADER):
-            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-                fail(event, "anchors (&) and aliases (*) have no place here: write the value out")
-            if getattr(event, "tag", None) not in (None, "!"):
-                fail(event, "tags (!) have no place here: write a plain value")
-            if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-                if open_ and open_[-1] is not None and awaits_key[-1]:
-                    fail(event, "a key is a text")
-                awaits_key[-1] = True  # it is the value of a key
-                open_.append(set() if isinstance(event, yaml.MappingStartEvent) else None)
-                awaits_key.append(True)
-                if len(open_) > MAX_NESTED_LEVELS:
-                    fail(event, f"nested deeper than {MAX_NESTED_LEVELS} levels: flatten it")
-            elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-                open_.pop()
-                awaits_key.pop()
-            elif isinstance(event, yaml.ScalarEvent) and open_ and (keys := open_[-1]) is not None:
-                if awaits_key[-1]:
-                    if event.value in keys or event.value == "<<":
-                        fail(event, f"{event.value!r:.80} stands here twice, or merges: write each key once")
-                    keys.add(event.value)
-                    if len(open_) == 1 and event.start_mark:
-                        lines[event.value] = event.start_mark.line + 1
-                awaits_key[-1] = not awaits_key[-1]
-    except yaml.YAMLError as error:
-        raise ToolImportError(f"{where}: the header is no YAML: {' '.join(str(error).split())[:300]}") from None
-    return lines
+        return json_copy(json.loads(text, object_pairs_hook=once), where)
+    except (ValueError, RecursionError) as error:
+        raise ToolImportError(f"{where}: this is no JSON: {visible(str(error))[:300]}") from None
 
 
-def _problems(error: ValidationError, lines: Mapping[str, int]) -> str:
-    """The first problem of a header in words, with its line."""
+def _problem(error: ValidationError) -> str:
     first = error.errors()[0]
-    place = ".".join(map(str, first["loc"]))
-    line = lines.get(str(first["loc"][0]), 2) if first["loc"] else 2
-    known = ", ".join(_Header.model_fields)
+    place = visible(".".join(map(str, first["loc"])))[:80]
     match first["type"]:
         case "extra_forbidden":
-            return f"line {line}: a header has no field '{visible(place)[:80]}': it has {known}"
+            return f"a header has no field '{place}': it has {', '.join(_Header.model_fields)}"
         case "missing":
-            return f"line {line}: the field {place!r} is missing"
+            return f"the field {place!r} is missing"
         case _:
-            return f"line {line}: {visible(place)[:80]}: {first['msg']}"
+            return f"{place}: {first['msg']}"
 
 
-def _check(made: _Header, where: str, lines: Mapping[str, int], path: Path | None) -> None:
+def _check(made: _Header, where: str, path: Path | None) -> None:
     def fail(field: str, problem: str) -> NoReturn:
-        raise ToolImportError(f"{where}, line {lines.get(field, 2)}: {problem}")
+        raise ToolImportError(f"{where}, {field}: {problem}")
 
     if problem := name_problem(made.name):
         fail("name", problem)
@@ -273,13 +252,12 @@ def _check(made: _Header, where: str, lines: Mapping[str, int], path: Path | Non
         parts = used.source
         if parts is not None and (len(parts) != 3 or any(len(part) > MAX_KEPT for part in parts)):
             fail("uses", f"the source of {used.tool!r} is no [kind, server, operation]")
-    twice = [name for name, count in Counter(used.tool for used in made.uses).items() if count > 1]
-    if twice:
+    names = [used.tool for used in made.uses]
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
         fail("uses", f"{twice[0]!r} stands here twice")
-    names = {used.tool for used in made.uses}
     if made.parameters.get("type", "object") != "object":
-        fail("parameters", "parameters are the schema of an object: write `type: object`")
-    ensure_valid_schema(made.parameters, f"{where}, line {lines['parameters']}: parameters")
+        fail("parameters", 'parameters are the schema of an object: write "type": "object"')
+    ensure_valid_schema(made.parameters, f"{where}, parameters")
     properties = made.parameters.get("properties", {})
     for parameter in properties:
         if parameter_name(parameter) != parameter or parameter in TAKEN or parameter in {*names, made.name}:
@@ -289,7 +267,7 @@ def _check(made: _Header, where: str, lines: Mapping[str, int], path: Path | Non
     if unknown := [name for name in required if name not in properties]:
         fail("parameters", f"the required parameter '{visible(unknown[0])[:80]}' has no schema")
     if made.response is not None:
-        ensure_valid_schema(made.response, f"{where}, line {lines['response']}: response")
+        ensure_valid_schema(made.response, f"{where}, response")
     if made.name in names:
         fail("uses", f"{made.name!r} calls itself: a kept program does not")
 
@@ -304,20 +282,6 @@ def name_problem(name: str) -> str:
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Writing.
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes no aliases, and texts of several lines as they stand."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _text_node(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _text_node)
 
 
 def header_of(kept: KeptFile) -> dict[str, Any]:
@@ -357,15 +321,31 @@ def kept_text(kept: KeptFile) -> str:
         parameters={"type": "object", "properties": {}, **kept.parameters},
     )
     try:
-        header = header_of(kept) | {"sha256": seal_of(kept)}
-        written = yaml.dump(
-            header, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None
-        )
-    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+        header = _toml(header_of(kept) | {"sha256": seal_of(kept)})
+    except (TypeError, ValueError, RecursionError) as error:
         raise ToolImportError(f"{kept.name}{SUFFIX} cannot be written: {error}") from None
-    text = f"{FENCE}\n{written}{FENCE}\n{kept.program}"
+    text = f"{FENCE}\n{header}{FENCE}\n{kept.program}"
     read_kept(text, f"{kept.name}{SUFFIX}")  # also that the seal is of what is read
     return text
+
+
+def _toml(header: dict[str, Any]) -> str:
+    """Return a header as TOML, in which a text, a number and a list of texts are written as JSON writes them."""
+    uses = header.pop("uses")
+    lines = [f"{field} = {_toml_value(value)}\n" for field, value in header.items() if value is not None]
+    for used in uses:
+        lines.append("\n[[uses]]\n")
+        lines.extend(f"{field} = {_toml_value(value)}\n" for field, value in used.items() if value is not None)
+    return "".join(lines)
+
+
+def _toml_value(value: Any) -> str:
+    if not isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    flat = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    text = flat if len(flat) <= SHORT else "\n" + json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1)
+    text = _STEERING.sub(lambda found: json.dumps(found[0])[1:-1], text.replace("'", "\\u0027"))
+    return f"'''{text}'''"
 
 
 def write_kept(kept: KeptFile, folder: Path, *, over: bool = False) -> Path:

@@ -72,9 +72,9 @@ def test_a_cloned_folder_is_shown_before_it_counts(module: str, tmp_path: Path) 
 
 def test_what_is_no_kept_program_is_not_trusted(tmp_path: Path) -> None:
     path = tmp_path / "is_warm.atc"
-    path.write_text("---\nkept: 1\n")
+    path.write_text("+++\nkept = 2\n")
     ran = atc("trust", str(path), "--yes")
-    assert (ran.exit_code, "no line `---` ends the header" in ran.stderr) == (2, True)
+    assert (ran.exit_code, "no line `+++` ends the header" in ran.stderr) == (2, True)
     assert not TrustStore().knows(path)
 
 

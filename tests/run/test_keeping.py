@@ -349,7 +349,7 @@ def test_a_program_of_that_name_is_replaced_only_where_it_is_said(world: World) 
         with pytest.raises(UsageError, match=r"is there already: .*replace=True"):
             agent.keep(run.run_id, "people_of")
         agent.keep(run.run_id, "people_of", about="Counts people.", replace=True)
-    assert "description: Counts people." in the_file("people_of").read_text()
+    assert 'description = "Counts people."' in the_file("people_of").read_text()
 
 
 @pytest.mark.parametrize(

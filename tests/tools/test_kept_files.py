@@ -16,28 +16,36 @@ from atc.tools.kept_files import MAX_FILE, KeptFile, kept_text, read_kept, seal_
 from tests.support.kept_files import MADE, RUN, WARM, kept_file
 
 GOLDEN = """\
----
-kept: 1
-name: first_city
-description: |-
-  The first city of a name.
-  'no' is a text.
-parameters:
-  type: object
-  properties:
-    city:
-      type: string
-      examples: ['no', Bergen]
-  required: [city]
-response: {type: string}
-uses:
-- tool: find_cities
-  source: [function, 'atc.atlas.places:find_cities', find_cities]
-  digest: 7dc091f4d81477a62ffdf41cb45ddf6ec6db652fcd7e6b7bfc12f22dc09f990c
-run: 20260101-101010-abcdef
-made: '2026-01-01T10:10:10Z'
-sha256: %s
----
++++
+kept = 2
+name = "first_city"
+description = "The first city of a name.\\n'no' is a text."
+parameters = '''
+{
+ "type": "object",
+ "properties": {
+  "city": {
+   "type": "string",
+   "examples": [
+    "no",
+    "Ber\\u0027gen"
+   ]
+  }
+ },
+ "required": [
+  "city"
+ ]
+}'''
+response = '''{"type": "string"}'''
+run = "20260101-101010-abcdef"
+made = "2026-01-01T10:10:10Z"
+sha256 = "%s"
+
+[[uses]]
+tool = "find_cities"
+source = ["function", "atc.atlas.places:find_cities", "find_cities"]
+digest = "7dc091f4d81477a62ffdf41cb45ddf6ec6db652fcd7e6b7bfc12f22dc09f990c"
++++
 found = find_cities(name=city)
 answer = found[0]['name']
 """
@@ -47,7 +55,7 @@ FIRST_CITY = KeptFile(
     description="The first city of a name.\n'no' is a text.",
     parameters={
         "type": "object",
-        "properties": {"city": {"type": "string", "examples": ["no", "Bergen"]}},
+        "properties": {"city": {"type": "string", "examples": ["no", "Ber'gen"]}},
         "required": ["city"],
     },
     response={"type": "string"},
@@ -73,16 +81,16 @@ def test_a_file_is_text_that_people_read() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"description": "line\n\n  indented\ttab: {x} # y\n---\nend", "run": "", "made": ""},
+        {"description": "line\n\n  indented\ttab: {x} # y\n+++\nend", "run": "", "made": ""},
         {"description": "", "response": None, "uses": ()},
         {"description": "ünïcode ☀️ \\ \" ' %"},
         {
             "parameters": {
                 "type": "object",
-                "properties": {"größe": {"enum": [1, 1.5, 1e30, None, True, "1.5", "null"]}},
+                "properties": {"größe": {"enum": [1, 1.5, 1e30, None, True, "1.5", "'''", "a\u202eb"]}},
             }
         },
-        {"program": "'''\n---\n'''\nanswer = '☀️\\u202e'\n"},
+        {"program": "'''\n+++\n'''\nanswer = '☀️\\u202e'\n"},
     ],
     ids=["lines", "nothing", "unicode", "schema", "fence"],
 )
@@ -108,7 +116,7 @@ def test_it_is_written_for_its_owner_alone_and_not_over_another(tmp_path: Path) 
     with pytest.raises(UsageError, match="is there already"):
         write_kept(WARM, folder)
     write_kept(replace(WARM, description="other"), folder, over=True)
-    assert "description: other" in path.read_text()
+    assert 'description = "other"' in path.read_text()
     assert [each.name for each in folder.iterdir()] == ["is_warm.atc"]
 
 
@@ -119,43 +127,40 @@ def refused(text: str | bytes, match: str, path: Path | None = None) -> None:
 
 
 EDITS = {
-    "an effect": ("name: is_warm", "name: is_warm\neffect: read", r"line 4: a header has no field 'effect'"),
-    "a parameter": ("city: {type: string}", "city: {type: integer}", r"line \d+: the file was edited"),
-    "a tool": ("- tool: temperature", "- tool: send", r"line \d+: the file was edited"),
-    "the program": ("> 15", "> 16", r"line \d+: the file was edited"),
-    "the description": ("Does what", "Do what", r"line \d+: the file was edited"),
-    "the form": ("kept: 1", "kept: 2", r"line 2: `kept: 1` is the form that this version reads"),
-    "a missing field": ("made: '2026-01-01T10:10:10Z'\n", "", "line 2: the field 'made' is missing"),
-    "a wrong type": ("description: Does", "description: [1] #", "line 4: description: Input should be a valid string"),
-    "a reserved name": ("name: is_warm", "name: answer", "line 3: 'answer' is no free name"),
-    "a builtin": ("name: is_warm", "name: print", "line 3: 'print' is no free name"),
-    "a keyword": ("name: is_warm", "name: class", "line 3: 'class' is no free name"),
-    "all_pages": ("name: is_warm", "name: all_pages", "line 3: 'all_pages' means something else"),
-    "ask_user": ("name: is_warm", "name: ask_user", "line 3: 'ask_user' means something else"),
-    "a path": ("name: is_warm", "name: ../is_warm", "line 3: '../is_warm' is no free name"),
-    "a hidden name": ("name: is_warm", 'name: "is_\\u202ewarm"', "is no free name"),
-    "a bell in a name": ("name: is_warm", 'name: "is_\\awarm"', r"'is_\\x07warm' is no free name"),
-    "a parameter that is a tool": ("city: {type: string}", "temperature: {type: string}", "'temperature' means"),
-    "a parameter that is answer": ("city: {type: string}", "answer: {type: string}", "'answer' means"),
-    "a required nobody": ("required: [city]", "required: [town]", "required parameter 'town' has no schema"),
-    "an anchor": ("description: Does", "description: &a Does", r"line 4: anchors"),
-    "an alias": ("made: '2026-01-01T10:10:10Z'", "made: *a", r"line \d+: anchors"),
-    "a tag": ("description: Does", "description: !!python/name:os.system Does", "line 4: tags"),
-    "a key twice": ("kept: 1", "kept: 1\nname: other", "line 4: 'name' stands here twice"),
-    "a merge": ("kept: 1", "kept: 1\n<<: {name: other}", "line 3: '<<' stands here twice, or merges"),
-    "a directive": ("kept: 1", "%TAG ! tag:x:\nkept: 1", "line 2: directives"),
-    "no schema": ("response: {type: boolean}", "response: {type: truth}", "response is not a usable JSON Schema"),
+    "an effect": ('name = "is_warm"', 'name = "is_warm"\neffect = "read"', "a header has no field 'effect'"),
+    "a parameter": ('"city": {', '"city": {"title": "x",', "the file was edited"),
+    "a tool": ('tool = "temperature"', 'tool = "send"', "the file was edited"),
+    "the program": ("> 15", "> 16", "the file was edited"),
+    "the description": ("Does what", "Do what", "the file was edited"),
+    "the form": ("kept = 2", "kept = 1", "`kept = 2` is the form that this version reads"),
+    "a missing field": ('made = "2026-01-01T10:10:10Z"\n', "", "the field 'made' is missing"),
+    "a wrong type": ('description = "Does', 'description = 1 # "', "description: Input should be a valid string"),
+    "a reserved name": ('name = "is_warm"', 'name = "answer"', "name: 'answer' is no free name"),
+    "a builtin": ('name = "is_warm"', 'name = "print"', "name: 'print' is no free name"),
+    "a keyword": ('name = "is_warm"', 'name = "class"', "name: 'class' is no free name"),
+    "all_pages": ('name = "is_warm"', 'name = "all_pages"', "name: 'all_pages' means something else"),
+    "ask_user": ('name = "is_warm"', 'name = "ask_user"', "name: 'ask_user' means something else"),
+    "a path": ('name = "is_warm"', 'name = "../is_warm"', "name: '../is_warm' is no free name"),
+    "a hidden name": ('name = "is_warm"', 'name = "is_\\u202ewarm"', "is no free name"),
+    "a bell in a name": ('name = "is_warm"', 'name = "is_\\u0007warm"', r"'is_\\x07warm' is no free name"),
+    "a parameter that is a tool": ('"city": {', '"temperature": {', "'temperature' means"),
+    "a parameter that is answer": ('"city": {', '"answer": {', "'answer' means"),
+    "a required nobody": ('"city"\n', '"town"\n', "required parameter 'town' has no schema"),
+    "a key twice": ("kept = 2", 'kept = 2\nname = "other"', r"no TOML: Cannot overwrite a value \(at line 4"),
+    "a key of a schema twice": ('"city": {', '"city": {}, "city": {', "parameters: 'city' stands here twice"),
+    "no JSON": ('"city": {', '"city" {', "parameters: this is no JSON"),
+    "no schema": ('{"type": "boolean"}', '{"type": "truth"}', "response is not a usable JSON Schema"),
     "a control character": ("> 15", "> 15 # \x1b[2J", r"line \d+ has a control character, \\x1b"),
     "a carriage return": ("> 15\n", "> 15\r\n", r"line \d+ has a control character, \\x0d"),
     "a turn of direction": ("> 15", "> 15 # \u202e", r"line \d+ has a character that hides or turns text, \\u202e"),
     "a tag character": ("> 15", "> 15 # \U000e0041", "hides or turns text"),
-    "itself": ("- tool: temperature", "- tool: is_warm", "'is_warm' calls itself"),
-    "a source": ("source: [function,", "source: [function, x,", "the source of 'temperature' is no"),
-}  # fmt: skip
+    "itself": ('tool = "temperature"', 'tool = "is_warm"', "'is_warm' calls itself"),
+    "a source": ('source = ["function",', 'source = ["function", "x",', "the source of 'temperature' is no"),
+}
 
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
-def test_an_edited_file_is_refused_with_its_line(edit: tuple[str, str, str]) -> None:
+def test_an_edited_file_is_refused_with_its_place(edit: tuple[str, str, str]) -> None:
     before, after, match = edit
     text = kept_text(WARM)
     assert before in text
@@ -168,26 +173,25 @@ def test_an_edit_that_the_user_trusts_is_taken() -> None:
 
 
 def test_a_file_is_called_after_its_program() -> None:
-    refused(kept_text(WARM), "line 3: it is called 'is_warm', and the file 'other.atc'", Path("other.atc"))
+    refused(kept_text(WARM), "name: it is called 'is_warm', and the file 'other.atc'", Path("other.atc"))
 
 
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("", "line 1 is not `---`"),
-        ("answer = 1\n", "line 1 is not `---`"),
-        ("---\nname: x\n", "no line `---` ends the header"),
-        ("---\nname: x\n---\n\n", "there is no program"),
-        ("---\n- 1\n---\nanswer = 1\n", "is no mapping"),
-        ("---\n{\n---\nanswer = 1\n", "no YAML"),
-        (b"---\n\xff\n---\nanswer = 1\n", "not UTF-8"),
-        ("---\n" + "x" * MAX_FILE, "more than 200,000 bytes"),
-        ("---\na: " + "[" * 1000 + "\n---\nanswer = 1\n", "exceeded maximum nesting"),
-        ("---\n" + "{a: " * 45 + "\n---\nanswer = 1\n", "nested deeper"),
-        ("---\na: &a [x, x]\nb: &b [*a, *a]\n---\nanswer = 1\n", "anchors"),
-        ("---\n? [a]\n: b\n---\nanswer = 1\n", "a key is a text"),
+        ("", r"line 1 is not `\+\+\+`"),
+        ("answer = 1\n", r"line 1 is not `\+\+\+`"),
+        ('+++\nname = "x"\n', r"no line `\+\+\+` ends the header"),
+        ('+++\nname = "x"\n+++\n\n', "there is no program"),
+        ("+++\n{\n+++\nanswer = 1\n", "no TOML"),
+        (b"+++\n\xff\n+++\nanswer = 1\n", "not UTF-8"),
+        ("+++\n" + "x" * MAX_FILE, "more than 200,000 bytes"),
+        ("+++\na = " + "[" * 10_000 + "\n+++\nanswer = 1\n", "no TOML"),
+        ("+++\n" + ".".join("a" * 5_000) + " = 1\n+++\nanswer = 1\n", "more than 1,000 dots"),
+        ("+++\nparameters = '" + "[" * 10_000 + "'\n+++\nanswer = 1\n", "no JSON"),
+        ("+++\nparameters = '" + "[" * 500 + "]" * 500 + "'\n+++\nanswer = 1\n", "parameters"),
     ],
-    ids=["empty", "program", "unended", "bare", "list", "yaml", "bytes", "huge", "deep", "deep_maps", "laughs", "key"],
+    ids=["empty", "program", "unended", "bare", "toml", "bytes", "huge", "deep", "dots", "deep_json", "nested"],
 )
 def test_what_is_no_file_of_a_kept_program_is_refused(text: str | bytes, match: str) -> None:
     refused(text, match)
