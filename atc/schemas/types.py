@@ -55,9 +55,6 @@ class TypeWriter:
         taken: names that no class may have.
         comment_length: characters of a field's comment; a longer one is left out.
         room: characters of all classes together; what comes after them is ``Any``, see :attr:`full`.
-        shared: a definition's class has its name without the prefix, for other tools to share it.
-        more: the schema was shortened: a ``...`` marks what was left out, and says this after how much that is;
-            ``None``: it is a schema from outside, with nothing to mark.
     """
 
     root: JsonSchema
@@ -66,8 +63,6 @@ class TypeWriter:
     classes: dict[str, str] = field(default_factory=dict)
     taken: Collection[str] = RESERVED
     room: int | None = None
-    shared: bool = False
-    more: str | None = None
     _by_reference: dict[str, str] = field(default_factory=dict)
     _referenced: set[str] = field(default_factory=set)
     _next: dict[str, int] = field(default_factory=dict)
@@ -121,12 +116,10 @@ class TypeWriter:
         if "object" not in types or not self._is_record(target) or not _WRITTEN_FIRST.isdisjoint(target):
             return self.write(target, name, depth + 1)
         others = [self._typed(kind, target, name, depth) for kind in types if kind != "object"]
-        outer, self.prefix = self.prefix, "" if self.shared else self.prefix  # and of all classes inside it
         class_name = self._class_name(name_of(reference) or name or "response")
         self._by_reference[reference] = made = self._union([class_name, *others])
         self._referenced.add(class_name)
         self._record(target, class_name, depth)
-        self.prefix = outer
         return made
 
     def _typed(self, kind: str, schema: JsonSchema, name: str, depth: int) -> str:
@@ -159,10 +152,10 @@ class TypeWriter:
             self._written += len(key) + len(text) + len(comment)
         if all(_is_attribute_name(key) for key, _, _ in lines):
             fields = "".join(f"\n    {key}: {text}{note}" for key, text, note in lines)
-            self.classes[class_name] = f"class {class_name}(TypedDict):{fields}{self._rest(schema)}"
+            self.classes[class_name] = f"class {class_name}(TypedDict):{fields}"
         else:
             fields = ", ".join(f"{written(key)}: {text}" for key, text, _ in lines)
-            self.classes[class_name] = f"{class_name} = TypedDict('{class_name}', {{{fields}}}){self._rest(schema, '')}"
+            self.classes[class_name] = f"{class_name} = TypedDict('{class_name}', {{{fields}}})"
         return class_name
 
     def _comment(self, schema: Any) -> str:
@@ -172,11 +165,6 @@ class TypeWriter:
         text = str(about or form or names_of_places(self._reader.follow(schema)[0]))
         text = one_line(f"{text} ({names})" if text and names else text or names, 200)
         return f"  # {text}" if text and len(text) <= self.comment_length else ""
-
-    def _rest(self, schema: JsonSchema, mark: str = "\n    ...") -> str:
-        """The mark of what was left out of a record."""
-        hidden = None if self.more is None else schema.get(LEFT_OUT)
-        return f"{mark}  # {hidden} more key{'s' * (hidden != 1)}{self.more}" if isinstance(hidden, int) else ""
 
     def _class_name(self, name: str) -> str:
         base = candidate = self.prefix + camel(name)

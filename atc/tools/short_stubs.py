@@ -15,7 +15,7 @@ from atc.schemas.names import is_readable_name
 from atc.schemas.observed import is_observed
 from atc.schemas.protocol import JsonSchema, Parameter, Protocol, parameters_of
 from atc.schemas.reading import CHOICES, Reader, limits_of
-from atc.schemas.types import LEFT_OUT, MAX_DEPTH, RESERVED, TypeWriter, camel, one_line
+from atc.schemas.types import LEFT_OUT, MAX_DEPTH, TypeWriter, camel, one_line
 from atc.schemas.validate import resolve, types_of
 from atc.tools.outline import Outline, Record, names_a_word
 from atc.tools.paging import paging_line
@@ -184,9 +184,6 @@ def _key(key: str, below: str) -> str:
 
 MAX_LISTED = 40
 """Characters of the names of arguments that are not shown otherwise."""
-NAME = "\ue000"
-"""Stands for the tool's name where a class says how to ask for its other keys: tools that share a class share its text.
-No text of a document can hold it (:func:`one_line` leaves out what cannot be printed)."""
 
 
 @dataclass(frozen=True)
@@ -194,9 +191,9 @@ class Grade:
     """How much of a tool is shown.
 
     Attributes:
-        name: what is cut: nothing (``whole``), the ``response``, the ``arguments`` too; or one ``line`` is left.
+        name: what is left: all (``whole``), the ``keys`` of its response, its ``arguments`` with fewer keys, or a
+            ``line``.
         keys: keys of its response and arguments, on average over all tools (:attr:`atc.tools.outline.Record.ranks`).
-        classes: they stand in classes with types and comments; else their names stand in the docstring.
         optional: arguments that are not required and not named by the task are shown too.
         description: characters of what the tool does. ``notes``: characters of an argument's description; none for 0.
         demonstration: a program that uses it is shown.
@@ -204,7 +201,6 @@ class Grade:
 
     name: str
     keys: float = 0
-    classes: bool = False
     optional: bool = False
     description: int = 260
     notes: int = 120
@@ -216,17 +212,9 @@ DEMONSTRATED = Grade("whole", demonstration=True)
 """Shown where all else has its room: a demonstration is the first that is cut."""
 LADDER = (
     WHOLE,
-    Grade("response", 48, classes=True, optional=True),
-    Grade("response", 24, classes=True, optional=True),
-    Grade("response", 24, optional=True, description=200, notes=80),
-    Grade("response", 16, optional=True, description=160, notes=60),
-    Grade("arguments", 16, description=120, notes=40),
-    Grade("arguments", 12, description=100, notes=24),
-    Grade("arguments", 10, description=80, notes=0),
-    Grade("line", 8, description=60, notes=0),
-    Grade("line", 5, description=50, notes=0),
-    Grade("line", 3, description=40, notes=0),
-    Grade("line", 1, description=30, notes=0),
+    Grade("keys", 16, optional=True, description=160, notes=60),
+    Grade("arguments", 12, description=80, notes=0),
+    Grade("line", 4, description=40, notes=0),
 )
 """From all of a tool to its name, its required arguments and what it does. Every step shows less."""
 
@@ -238,8 +226,6 @@ def short_stub(
     hints: Mapping[str, str],
     words: Collection[str],
     ask: str | None = None,
-    taken: Collection[str] = RESERVED,
-    own: bool = False,
     *,
     pages: bool = False,
 ) -> Stub:
@@ -252,24 +238,21 @@ def short_stub(
         hints: for a parameter, where its value can be had.
         words: of the task.
         ask: the name of the tool that a program asks for the rest; ``None`` where there is none.
-        taken: names that no class may have.
-        own: let all classes have the tool's name before theirs.
         pages: say of a paged tool how all its pages are read, where there is room for notes.
     """
     enum = MAX_CHOICES if grade.notes else MAX_ENUM
     shortener = Shortener(outline, grade.keys, enum)
-    more = f': {ask}("{NAME}")' if ask and grade.notes else ""
+    more = f': {ask}("{protocol.name}")' if ask and grade.notes else ""
     parameters = parameters_of(protocol)
     shown = [p for p in parameters if p.required or grade.optional or names_a_word(p.original, p.schema, words)]
-    keyless = Shortener(outline, 0, enum)
-    types = shortener if grade.classes else keyless
+    types = Shortener(outline, 0, enum)
     response = types.cut(protocol.returns, protocol.returns) if protocol.returns is not None else {}
     arguments = [_with_schema(p, types.cut(protocol.parameters, p.schema)) for p in shown]
-    writer = TypeWriter(types.root, camel(protocol.name), taken=taken, shared=not own, more=more)
+    writer = TypeWriter(types.root, camel(protocol.name))
     returns = writer.write(response, "response")
     signature = ", ".join(parameter_text(writer, parameter) for parameter in arguments)
     keys = ""
-    if not grade.classes and protocol.returns is not None:
+    if protocol.returns is not None:
         keys = keys_text(shortener.root, shortener.cut(protocol.returns, protocol.returns))
         returns = "Any" if keys else returns
     reader = Reader(protocol.parameters)
@@ -292,7 +275,7 @@ def short_stub(
         lines.append(f"More{more}")
     arrow = f" -> {returns}" if returns != "Any" else ""
     function = "\n".join([f"def {protocol.name}({signature}){arrow}:", *_docstring(lines, grade)])
-    return guarded(Stub(writer.classes, function.replace(NAME, protocol.name)), protocol.name)
+    return guarded(Stub(writer.classes, function), protocol.name)
 
 
 def _with_schema(parameter: Parameter, schema: JsonSchema) -> Parameter:
@@ -332,7 +315,7 @@ def _note(
 ) -> str | None:
     """The text for an argument: its keys if it has any, its description, and its suppliers."""
     parts = []
-    if not grade.classes and (keys := keys_text(shortener.root, shortener.cut(root, parameter.schema))):
+    if keys := keys_text(shortener.root, shortener.cut(root, parameter.schema)):
         parts.append(keys)
     if grade.notes:
         parts.append(_briefly(parameter, reader, grade.notes))

@@ -17,7 +17,7 @@ from atc.schemas.protocol import Protocol
 from atc.schemas.types import RESERVED
 from atc.tools.outline import Outline, words_of_task
 from atc.tools.paging import paging_line
-from atc.tools.short_stubs import DEMONSTRATED, LADDER, NAME, WHOLE, Grade, short_stub
+from atc.tools.short_stubs import DEMONSTRATED, LADDER, WHOLE, Grade, short_stub
 from atc.tools.stubs import Stub, demonstration, shown_examples, whole_stub
 
 Count = Callable[[str], Awaitable[int]]
@@ -98,7 +98,7 @@ class Fitter:
         self._words = words_of_task(task)
         self._taken = RESERVED | self._protocols.keys()
         self._outline: Outline | None = None
-        self._short: dict[tuple[str, Grade, bool], Stub] = {}
+        self._short: dict[tuple[str, Grade], Stub] = {}
         self._whole: dict[tuple[str, bool], tuple[int, Stub | None]] = {}
         may_be_shown = (p for p in protocols if demonstrations and p.name not in self._keep)
         self._demonstrated = frozenset(p.name for p in may_be_shown if demonstration(p))
@@ -215,50 +215,25 @@ class Fitter:
         return SEPARATOR.join(self._parts(shown, grades, room))
 
     def _parts(self, shown: Sequence[str], grades: dict[str, Grade], room: int) -> list[str]:
-        """Each tool's part of the text. A class that several of them have stands with the first."""
-        shown = self._in_order(shown)
-        stubs = [self._stub(name, grades[name], room) for name in shown]
-        classes: dict[str, str] = {}
-        for name, stub in zip(shown, stubs, strict=True):
-            if _is_whole(grades[name]):
-                classes.update(stub.classes)  # these stand as they are
-        parts = []
-        for name, stub in zip(shown, stubs, strict=True):
-            if _is_whole(grades[name]):
-                parts.append(stub.text)
-                continue
-            if any(classes.get(each, text) != text for each, text in stub.classes.items()):
-                stub = self._stub(name, grades[name], room, own=True)
-            new = {each: text.replace(NAME, name) for each, text in stub.classes.items() if each not in classes}
-            classes.update(stub.classes)
-            parts.append(Stub(new, stub.function).text)
-        return parts
+        return [self._stub(name, grades[name], room).text for name in self._in_order(shown)]
 
     def _in_order(self, names: Sequence[str]) -> Sequence[str]:
         """These tools as they are shown."""
         return sorted(names, key=self._place.__getitem__) if self._place else names
 
-    def _stub(self, name: str, grade: Grade, room: int, own: bool = False) -> Stub:
-        whole = _is_whole(grade)
-        if whole and (stub := self._whole_within(name, room, grade.demonstration)) is not None:
-            return stub
-        key = (name, LADDER[-1] if whole else grade, own)
-        if key not in self._short:
+    def _stub(self, name: str, grade: Grade, room: int) -> Stub:
+        if _is_whole(grade):
+            if (stub := self._whole_within(name, room, grade.demonstration)) is not None:
+                return stub
+            grade = LADDER[-1]
+        if (name, grade) not in self._short:
             if self._outline is None:
                 self._outline = Outline(list(self._protocols.values()), self._suppliers, self._task)
             hints = self._short_hints.get(name, {})
-            self._short[key] = short_stub(
-                self._protocols[name],
-                key[1],
-                self._outline,
-                hints,
-                self._words,
-                self._ask,
-                self._taken,
-                own,
-                pages=self._pages,
+            self._short[name, grade] = short_stub(
+                self._protocols[name], grade, self._outline, hints, self._words, self._ask, pages=self._pages
             )
-        return self._short[key]
+        return self._short[name, grade]
 
     def _whole_within(self, name: str, room: int, demonstrated: bool = False) -> Stub | None:
         """A whole stub of at most about so many characters; what was found too long is not tried again for less."""

@@ -336,7 +336,7 @@ def test_a_stub_within_a_budget_is_what_a_prompt_would_show() -> None:
     )
     assert len(cut.stdout) < 0.3 * len(whole.stdout)
     assert "sunset" in cut.stdout
-    assert "sun_times: line\nget_city: line\n" in cut.stderr
+    assert "sun_times: line\nget_city: arguments\n" in cut.stderr
     shown = json.loads(atc("tools", "stub", "-t", "atlas", "sun_times", "get_city", "--budget", "20", "--json").stdout)
     assert shown["tokens"] <= 20
     assert [*shown["grades"], *shown["left_out"]] == ["sun_times", "get_city"]
