@@ -10,7 +10,7 @@ from atc._records.events import Event
 from atc.models.base import Model
 from atc.models.openai_compatible import OpenAICompatible
 from benchmarks.environments.base import Environment, Task
-from benchmarks.gateway import Caps, Session
+from benchmarks.tasks.gateway import Caps, Session
 
 Ended = Literal["answered", "unsolved", "budget", "crash", "exception"]
 """``unsolved``: it gave up. ``crash``: it broke. ``exception``: ATC itself broke, or a part of the benchmark."""
@@ -66,7 +66,7 @@ class Answer:
         programs: how many it wrote or steps it took.
         failed: of these, those that gave no answer: refused before they ran, or ended in an exception.
         faults: what was wrong with them, by kind, where a system tells.
-        rules: how often each rule of ATC fired, by its id (:mod:`benchmarks.fired_rules`); ``None`` where
+        rules: how often each rule of ATC fired, by its id (:mod:`benchmarks.tasks.fired_rules`); ``None`` where
             nobody counted.
     """
 

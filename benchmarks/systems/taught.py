@@ -28,10 +28,10 @@ from atc.schemas.protocol import Protocol
 from atc.settings import Settings
 from atc.tools.tool import Toolset
 from benchmarks.environments.base import Environment, Task
-from benchmarks.read_tasks import in_part, order
-from benchmarks.right_programs import REPLIES, right_program
 from benchmarks.systems.atc import Atc
 from benchmarks.systems.base import Answer, Job
+from benchmarks.tasks.read_tasks import in_part, order
+from benchmarks.tasks.right_programs import REPLIES, right_program
 
 MOST = 40
 """Solutions that teach, drawn by a hash."""
