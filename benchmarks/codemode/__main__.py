@@ -2,7 +2,6 @@
 
 ``tokens``: a client's context and round trips for the same tasks over plain MCP, over servers with search and execute,
 and over ``atc mcp``; with scripted replies, so that they measure the machinery. ``footprint``: the definitions alone.
-``latency``: time.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import typer
 from atc.cli.console import err, guarded
 from atc.errors import UsageError
 from benchmarks.codemode.github import GithubTasks
-from benchmarks.codemode.latency import latency
 from benchmarks.codemode.others import ServerTasks
 from benchmarks.codemode.run import ARMS, FASTMCP_PYTHON, as_json, fastmcp_version, run_sources
 from benchmarks.codemode.tasks import AtlasTasks, CompToolBenchTasks, Source
@@ -93,21 +91,6 @@ def footprint(
         print_json({"tokenizer": tokenizer.name, "rows": rows})
         return
     show(f"Definitions at the start, in tokens ({tokenizer.name})", list(rows[0]), [list(row.values()) for row in rows])
-
-
-@app.command(name="latency")
-@guarded
-def latency_(
-    rounds: Annotated[int, typer.Option(min=1, help="Of both ways in turn.")] = 15,
-    calls: Annotated[int, typer.Option(min=2, help="Of the long program.")] = 101,
-    as_json_: AsJson = False,
-) -> None:
-    """What the gateway adds to a call, and what a program takes, beside the same call without it."""
-    figures = asyncio.run(latency(rounds, calls))
-    if as_json_:
-        print_json(figures)
-        return
-    show("One call, through the gateway and without it", ["figure", "value"], [[*each] for each in figures.items()])
 
 
 def _sources(names: str, data: Path | None, github: Path | None, servers: Path) -> list[Source]:

@@ -9,7 +9,6 @@ from typing import Any, Literal
 from atc._records.events import Event
 from atc.models.base import Model
 from atc.models.openai_compatible import OpenAICompatible
-from benchmarks.environments.base import Environment, Task
 from benchmarks.tasks.gateway import Caps, Session
 
 Ended = Literal["answered", "unsolved", "budget", "crash", "exception"]
@@ -29,8 +28,6 @@ class Job:
         session: the same for systems in this process: the counted tools are in its episode.
         model: the model's name at the endpoint. ``context_tokens``: what prompt and reply may take together.
         events: of the run, where the system is ATC.
-        of: the environment and the task, by which a system finds what other tasks have taught. No system looks there
-            for anything else: the task's solution is in it.
     """
 
     text: str
@@ -40,7 +37,6 @@ class Job:
     context_tokens: int
     caps: Caps
     events: list[Event] = field(default_factory=list)
-    of: tuple[Environment, Task] | None = field(default=None, repr=False)
 
     def opened_model(self) -> Model:
         """The model, for systems in this process: it goes through the gateway as everybody's does."""

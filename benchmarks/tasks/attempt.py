@@ -12,7 +12,7 @@ from benchmarks.environments.base import Environment, Episode, Task
 from benchmarks.systems.base import Answer, Job, System
 from benchmarks.tasks.gateway import Caps, Gateway, Session
 from benchmarks.tasks.rows import JUDGE, MOST_SHOWN, Row
-from benchmarks.tasks.transcript import Transcript, TryRecord, write_transcript
+from benchmarks.tasks.transcript import Transcript, write_transcript
 
 GRACE_S = 30.0
 """Seconds that a system is given to end by itself after its time."""
@@ -43,8 +43,8 @@ async def attempt(
     session = Session(episode, caps, temperature, seed, transcript=transcript)
     upstream = gateway.upstream
     async with gateway.session(session) as address:
-        job = Job(task.text, address, session, upstream.model, upstream.context_tokens, caps, of=(environment, task))
-        outcome, value = await _tried(system, job)
+        job = Job(task.text, address, session, upstream.model, upstream.context_tokens, caps)
+        outcome = await _tried(system, job)
     wall_s, spent = time.perf_counter() - session.began, session.spent
     outcome |= _verdict(outcome["status"], session, wall_s)
     gold = environment.gold(task)
@@ -61,7 +61,7 @@ async def attempt(
         model_s=round(spent.model_s, 3), tool_s=round(spent.tool_s, 3), wall_s=round(wall_s, 3), **outcome,
     )  # fmt: skip
     if transcripts is not None and transcript is not None:
-        write_transcript(transcripts, row, transcript.text(task, gold, row), TryRecord.of(task, episode, row, value))
+        write_transcript(transcripts, row, transcript.text(task, gold, row))
     return row
 
 
@@ -70,19 +70,19 @@ def terms(caps: Caps, temperature: float) -> str:
     return f"{caps}, temperature {temperature:g}"
 
 
-async def _tried(system: System, job: Job) -> tuple[dict[str, Any], Any]:
-    """What came of it, as fields of a row, and the answer."""
+async def _tried(system: System, job: Job) -> dict[str, Any]:
+    """What came of it, as fields of a row."""
     limit = job.caps.seconds + GRACE_S
     try:
         async with asyncio.timeout(limit):
             answer = await system.solve(job)
     except TimeoutError:
-        return {"status": "overtime", "error": f"it did not end within {limit:g} s"}, None
+        return {"status": "overtime", "error": f"it did not end within {limit:g} s"}
     except EnvironmentProblem as error:
-        return {"status": "environment", "error": str(error)}, None
+        return {"status": "environment", "error": str(error)}
     except Exception as error:  # the task is lost, the others go on
-        return {"status": "exception", "error": f"{type(error).__name__}: {error}"[:MOST_SHOWN]}, None
-    return _fields(answer, job.session.episode), answer.value
+        return {"status": "exception", "error": f"{type(error).__name__}: {error}"[:MOST_SHOWN]}
+    return _fields(answer, job.session.episode)
 
 
 def _fields(answer: Answer, episode: Episode) -> dict[str, Any]:

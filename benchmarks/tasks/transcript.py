@@ -8,58 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass
-
 from atc.errors import UsageError
 from benchmarks.environments.base import Episode, Gold, MadeCall, Task
-from benchmarks.tasks.rows import Key, Row
+from benchmarks.tasks.rows import Row
 
 _LONGEST = 2_000  # characters of what one call gave
-WHOLE = 200_000
-"""Characters of a call's arguments, and of an answer, up to which a record holds them whole."""
-
-
-@dataclass(frozen=True)
-class TryCall:
-    """A call that reached a tool. ``arguments``: as JSON text, whole up to :data:`WHOLE`; ``answer``: likewise, cut;
-    ``done`` is false where the tool refused it."""
-
-    tool: str
-    arguments: str
-    answer: str
-    done: bool
-
-
-@dataclass(frozen=True)
-class TryRecord:
-    """What a judge may see of a try: nothing of the task's own solution, nor whether the try solved it.
-
-    Attributes:
-        key: of the row that it belongs to.
-        task: what the user asked.
-        answer: what the system gave, as text, cut.
-        value: the same as JSON text; ``None`` where that is longer than :data:`WHOLE`, is no JSON, or was not kept: in
-            a record from before judges were numbered.
-    """
-
-    key: Key
-    task: str
-    calls: tuple[TryCall, ...]
-    answer: str
-    value: str | None = None
-
-    @classmethod
-    def of(cls, task: Task, episode: Episode, row: Row, value: Any) -> TryRecord:
-        calls = (TryCall(c.tool, _short(c.arguments, WHOLE), _short(c.answer), c.done) for c in episode.calls)
-        try:
-            whole = json.dumps(value, ensure_ascii=False)
-        except (TypeError, ValueError, RecursionError):
-            whole = None
-        return cls(row.key, task.text, tuple(calls), row.answer, whole if whole and len(whole) <= WHOLE else None)
-
-
-_RECORD = TypeAdapter(TryRecord)
 
 
 class Transcript:
@@ -105,42 +58,21 @@ class Transcript:
             self._parts.append("## calls\n\n" + "\n".join(map(_call, new)))
 
 
-def write_transcript(folder: Path, row: Row, text: str, record: TryRecord) -> None:
-    """Keep a transcript as ``ENV/TASK.SYSTEM.SEED.md`` of a folder, and the record of the try as ``….json``.
+def write_transcript(folder: Path, row: Row, text: str) -> None:
+    """Keep a transcript as ``ENV/TASK.SYSTEM.SEED.md`` of a folder.
 
     Raises:
-        UsageError: they cannot be written.
+        UsageError: it cannot be written.
     """
-    path = _path(folder, row, "md")
+    task = re.sub(r"[^\w.-]+", "_", row.task)
+    path = folder / row.env / f"{task}.{row.system}.{row.seed}.md"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", errors="replace")
-        path.with_name(path.name.removesuffix("md") + "json").write_bytes(_RECORD.dump_json(record))
     except OSError as error:
         raise UsageError(
             f"the transcript cannot be kept in {path}: {error.strerror}; make room or name another"
         ) from None
-
-
-def read_record(folder: Path, row: Row) -> TryRecord | None:
-    """The record of a try; ``None`` where the folder has none, or that of another version, model or terms.
-
-    Raises:
-        UsageError: the file is no record.
-    """
-    path = _path(folder, row, "json")
-    try:
-        record = _RECORD.validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValidationError) as error:
-        raise UsageError(f"{path} is no record of a try: {error}; delete it and make the try again") from None
-    return record if record.key == row.key else None
-
-
-def _path(folder: Path, row: Row, ending: str) -> Path:
-    task = re.sub(r"[^\w.-]+", "_", row.task)
-    return folder / row.env / f"{task}.{row.system}.{row.seed}.{ending}"
 
 
 def _text_of(message: dict[str, Any]) -> str:
@@ -155,6 +87,6 @@ def _call(call: MadeCall) -> str:
     return f"- {call.tool}({json.dumps(call.arguments, ensure_ascii=False)}) {verb} {_short(call.answer)}"
 
 
-def _short(value: Any, longest: int = _LONGEST) -> str:
+def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= longest else text[:longest] + " …"
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
