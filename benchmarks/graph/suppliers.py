@@ -6,11 +6,9 @@ tools of four environments that are typed functions (:data:`TYPED`). It collects
 the tool graph names the suppliers of each, as hints in prompts do; all tools of the document are offered. Two truths
 judge what it names first:
 
-* *readers*: two readers saw cards of some arguments, which name no tool, and marked which of at most
-  :data:`CANDIDATES` reads are right sources, and at which field, or none of them. ``suppliers.jsonl`` keeps hashes and
-  labels, no text. ``--cards DIR`` writes the cards of :data:`DRAWN` arguments that nobody labelled, and of those for
-  which a read is named first that was not on their card. ``--labels DIR`` takes ``reader_{a,b}_*.jsonl`` from there.
-  What was labelled later is counted by itself: nobody looked at it while the graph was improved.
+* *readers*: two readers saw cards of some arguments, which name no tool, and marked which of at most twelve reads are
+  right sources, and at which field, or none of them. ``suppliers.jsonl`` keeps hashes and labels, no text. What was
+  labelled later is counted by itself: nobody looked at it while the graph was improved.
 * *paths*, a proxy that needs no reader: ``GET /xs`` supplies what ``/xs/{id}`` takes. Another source may be as right,
   so a first suggestion that the proxy does not know is no mistake; a change of the share is what it shows.
 """
@@ -25,7 +23,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import typer
 
@@ -47,11 +45,6 @@ from benchmarks.environments import open_environment
 LABELS = Path(__file__).with_suffix(".jsonl")
 TYPED = ("api_bank", "atlas", "bfcl", "workbench")
 """Environments whose tools are functions with types."""
-DRAWN, A_SET, A_NAME, A_FILE = 200, 6, 2, 50
-"""New arguments on cards: in all, of one tool set at most, of one name in a set at most, and in a file."""
-CANDIDATES, FIELDS, FEWEST, MAX_TEXT = 12, 25, 8, 300
-"""Reads on a card; of each at most so many fields, that could be an identifier, filled up to so many with others; and
-characters of a description."""
 IDENTIFYING = frozenset(
     "id uuid guid slug sku iata icao isbn imdb code symbol number reference handle login username email sid key".split()
 )
@@ -151,71 +144,6 @@ class ToolSet:
     def _path(self, tool: str) -> str:
         return self.operations[tool][1] if tool in self.operations else ""
 
-    # -- cards ---------------------------------------------------------------------------------------------------------
-
-    def candidates(self, argument: Argument) -> list[str]:
-        """The reads on an argument's card: those nearest by words, what the graph names first, and the path's parent.
-
-        They stand in the order of their hashes, which tells nothing.
-        """
-        wanted = self._wanted(argument)
-        others = [tool for tool in self.reads if tool != argument.tool]
-        ranked = sorted(others, key=lambda tool: (-self._nearness(wanted, tool), self.key(tool)))
-        always = [each.tool for each in self.named(argument)[:1]]
-        if (parent := self.parent(argument)) is not None and parent != argument.tool:
-            always.append(parent)
-        return sorted([*dict.fromkeys([*always, *ranked])][:CANDIDATES], key=self.key)
-
-    def _wanted(self, argument: Argument) -> set[str]:
-        """Words for what an argument is of: its own, and of a bare ``id`` those before it in the path."""
-        own = set(words_of(argument.name)) - IDENTIFYING
-        before = self._path(argument.tool).partition("{" + argument.name + "}")[0] if argument.in_path else ""
-        parts = [part for part in before.split("/") if part and "{" not in part]
-        return own | set(words_of(parts[-1] if parts else "" if own else argument.tool))
-
-    def _nearness(self, wanted: set[str], tool: str) -> float:
-        parts = [part for part in self._path(tool).split("/") if "{" not in part] or [tool]
-        in_path, last = set(words_of(" ".join(parts))), set(words_of(parts[-1]))
-        in_fields = {word for field in self.reads[tool] for word in words_of(field)}
-        needs = len(self.tools[tool].required)
-        return 3 * len(wanted & last) + 2 * len(wanted & in_path) + len(wanted & in_fields) - 0.1 * needs
-
-    def card_of(self, argument: Argument) -> dict[str, Any]:
-        """What a reader is shown: no tool's name, and nothing that tells what the graph says."""
-        protocol, wanted = self.tools[argument.tool], self._wanted(argument) | set(words_of(argument.name))
-        schema = protocol.parameters["properties"][argument.name]
-        first = {each.tool: written(each.path) for each in self.named(argument)[:1]}
-        return {
-            "card": self.card(argument),
-            "operation": self._shown(argument.tool),
-            "summary": self._masked(protocol.description),
-            "argument": argument.name,
-            "description": self._masked(str(schema.get("description", ""))) if isinstance(schema, dict) else "",
-            "candidates": [
-                {
-                    "number": number,
-                    "key": self.key(tool),
-                    "operation": self._shown(tool),
-                    "summary": self._masked(self.tools[tool].description),
-                    "fields": nearest_fields(fields_on(self.tools[tool].returns), wanted, first.get(tool, "")),
-                }
-                for number, tool in enumerate(self.candidates(argument), 1)
-            ],
-        }
-
-    def _shown(self, tool: str) -> str:
-        parameters = ", ".join(
-            f"{each.original}{'' if each.required else '?'}: {'|'.join(sorted(types_of(each.schema))) or 'any'}"
-            for each in parameters_of(self.tools[tool])
-        )
-        return f"{' '.join(self.operations.get(tool, ('a function',)))} ({parameters[:MAX_TEXT]})"
-
-    def _masked(self, text: str) -> str:
-        text = " ".join(text.split())[:MAX_TEXT]
-        for tool in self.tools if not self.operations else ():
-            text = re.sub(rf"\b{re.escape(tool)}\b", "(a function)", text)
-        return text
-
 
 def hashed(*parts: str) -> str:
     """A short hash of some texts: it stands for them where they are not ours to publish."""
@@ -255,24 +183,6 @@ def place_hash(tool_key: str, place: str) -> str:
     return hashed(tool_key, place.strip().replace("[]", ""))
 
 
-def nearest_fields(fields: Sequence[str], wanted: set[str], always: str = "") -> list[str]:
-    """The fields that a card has room for, in the order of the response.
-
-    Args:
-        fields: of the response.
-        wanted: words of the argument; fields with them come before others.
-        always: a field that is there whatever its words are.
-    """
-
-    def far(field: str) -> tuple[bool, bool, int]:
-        shared = len(wanted & set(words_of(field)))
-        return field.removesuffix("[]") != always.removesuffix("[]"), not _is_candidate(field), -shared
-
-    ranked = sorted(fields, key=far)
-    kept = set(ranked[: max(FEWEST, min(FIELDS, sum(map(_is_candidate, fields))))])
-    return [field for field in fields if field in kept]
-
-
 def _is_candidate(field: str) -> bool:
     words = words_of(field.rpartition(".")[2])
     return bool(words) and (words[-1] in IDENTIFYING | NAMING or field == "response")
@@ -282,7 +192,7 @@ def _plain(path: str) -> str:
     return _GIVEN.sub("{}", path.partition("?")[0]).strip("/")
 
 
-# -- the tool sets and the draw ----------------------------------------------------------------------------------------
+# -- the tool sets -------------------------------------------------------------------------------------------------
 
 
 def tool_sets(data: Path) -> Iterator[ToolSet]:
@@ -310,60 +220,6 @@ def operation_of(tool: Tool) -> tuple[str, str]:
     if not isinstance(tool.transport, OperationTransport):
         raise TypeError(f"{tool.name} is no operation of a document")
     return tool.transport.operation.method, tool.transport.operation.path
-
-
-def drawn(sets: Sequence[ToolSet], labels: Mapping[str, Label]) -> list[tuple[ToolSet, Argument]]:
-    """The arguments on cards: of each set some by hash, those in a path first, and of all of these some by hash.
-
-    Args:
-        sets: of tools.
-        labels: the arguments that were read, by card: they are drawn again if their card lacks what is named first.
-    """
-    pool = []
-    for each in sets:
-        names: Counter[str] = Counter()
-        taken = 0
-        for argument in sorted(each.arguments, key=lambda a, s=each: (not a.in_path, s.card(a))):  # type: ignore[misc]
-            names[argument.name] += 1
-            if each.reads.keys() - {argument.tool} and names[argument.name] <= A_NAME and taken < A_SET:
-                taken += 1
-                pool.append((each, argument))
-    functions = [pair for pair in pool if not pair[0].operations]
-    rest = sorted((pair for pair in pool if pair[0].operations), key=lambda pair: pair[0].card(pair[1]))
-    new = [pair for pair in (*functions, *rest) if pair[0].card(pair[1]) not in labels]
-    known = [(each, argument) for each in sets for argument in each.arguments if _lacks_first(each, argument, labels)]
-    some = [*new[:DRAWN], *known]
-    return sorted(some, key=lambda pair: (hashed(pair[0].name), pair[0].card(pair[1])))
-
-
-def _lacks_first(tools: ToolSet, argument: Argument, labels: Mapping[str, Label]) -> bool:
-    label = labels.get(tools.card(argument))
-    return label is not None and not {tools.key(each.tool) for each in tools.named(argument)[:1]} <= label.candidates
-
-
-def write_cards(sets: Sequence[ToolSet], folder: Path, labels: Mapping[str, Label]) -> int:
-    """Write the cards for readers, :data:`A_FILE` a file, as JSON lines and as text; how many there are."""
-    folder.mkdir(parents=True, exist_ok=True)
-    cards = [each.card_of(argument) for each, argument in drawn(sets, labels)]
-    for start in range(0, len(cards), A_FILE):
-        some, path = cards[start : start + A_FILE], folder / f"cards_{start // A_FILE + 1}.jsonl"
-        path.write_text("".join(json.dumps(card, ensure_ascii=False) + "\n" for card in some), encoding="utf-8")
-        path.with_suffix(".txt").write_text("\n".join(map(text_of, some)), encoding="utf-8")
-    return len(cards)
-
-
-def text_of(card: Mapping[str, Any]) -> str:
-    """A card as a reader reads it."""
-    lines = [
-        f"=== card {card['card']}",
-        f"WHERE DOES A CALLER GET `{card['argument']}` FROM, for: {card['operation']}",
-        f"  what it does: {card['summary']}",
-        f"  the argument: {card['description'] or '(no description)'}",
-    ]
-    for each in card["candidates"]:
-        lines += [f"  [{each['number']}] {each['operation']}", f"      {each['summary']}"]
-        lines += [f"      returns: {', '.join(each['fields']) or '(not documented)'}"]
-    return "\n".join([*lines, "  [none of these]", ""])
 
 
 # -- labels and figures ------------------------------------------------------------------------------------------------
@@ -418,59 +274,6 @@ def read_labels(path: Path = LABELS) -> dict[str, Label]:
         )
         for row in rows
     }
-
-
-def take_labels(folder: Path, path: Path = LABELS) -> int:
-    """Keep what two readers wrote about the cards of a folder, as hashes; how many cards both of them read.
-
-    A card that was labelled before had other tools on it, if the graph named another one first: what was said of these
-    stays. Cards that are not in the folder stay, too.
-
-    Raises:
-        UsageError: a reader's file is missing, or marks what is not on a card.
-    """
-    cards = {card["card"]: card for file in sorted(folder.glob("cards_*.jsonl")) for card in _lines(file)}
-    marks = [{}, {}]  # type: list[dict[str, list[list[str]]]]
-    for place, reader in enumerate("ab"):
-        for file in sorted(folder.glob(f"reader_{reader}_*.jsonl")):
-            for row in _lines(file):
-                if (card := cards.get(row["card"])) is None:
-                    raise UsageError(f"{file}: there is no card {row['card']!r}")
-                marks[place][row["card"]] = [_marked(file, card, *mark) for mark in row["right"]]
-    both = [card for card in cards if all(card in some for some in marks)]
-    if not both:
-        raise UsageError(
-            f"{folder} has no card that both readers labelled: it needs reader_a_*.jsonl, reader_b_*.jsonl"
-        )
-    kept = {row["card"]: row for row in _lines(path)} if path.is_file() else {}
-    draw = 1 + max((row.get("draw", 1) for row in kept.values()), default=0)
-    for card in both:
-        tools = [each["key"] for each in cards[card]["candidates"]]
-        before = kept.get(card, {"candidates": [], "right": [[], []], "draw": draw})
-        earlier = [tool for tool in before["candidates"] if tool not in tools]
-        right = [
-            [*some[card], *(mark for mark in old if mark[0] in earlier)]
-            for some, old in zip(marks, before["right"], strict=True)
-        ]
-        kept[card] = {"card": card, "candidates": tools + earlier, "right": right, "draw": before.get("draw", 1)}
-    lines = [json.dumps(row) for row in kept.values()]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return len(both)
-
-
-def _marked(file: Path, card: Mapping[str, Any], number: int, field: str) -> list[str]:
-    for each in card["candidates"]:
-        if each["number"] == number:
-            return [each["key"], place_hash(each["key"], field)]
-    raise UsageError(f"{file}: the card {card['card']} has no read {number}")
-
-
-def _lines(file: Path) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            yield json.loads(line)
-        except ValueError:
-            raise UsageError(f"{file}, line {number}: this is no JSON") from None
 
 
 @dataclass(frozen=True)
@@ -570,17 +373,10 @@ def main(
     data: Annotated[
         Path, typer.Option(envvar="ATC_DATA", help="Folder of third-party data.", exists=True, file_okay=False)
     ],
-    cards: Annotated[Path | None, typer.Option(help="Write the cards to this folder, and measure nothing.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="First take the readers' labels from this folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print how often the first suggestion is right, by readers and by paths."""
     sets = [*tool_sets(data)]
-    if cards is not None:
-        out.print(f"{write_cards(sets, cards, read_labels())} cards of {len(sets)} tool sets are in {cards}")
-        return
-    if labels is not None:
-        out.print(f"{take_labels(labels)} labels are in {LABELS}")
     known = read_labels()
     read, proxy = by_readers(sets, known), by_paths(sets)
     if as_json:
