@@ -91,7 +91,7 @@ release-check: package-check  ## all that a release must hold (CONTRIBUTING.md);
 	$(RELEASE)/bin/python deploy/release_check.py $(if $(REHEARSAL),--rehearsal)
 
 stranger: release-tools  ## from `pip install` to the first right answer, four ways, commands and seconds: ARGS="--document FILE --container IMAGE"
-	$(RELEASE)/bin/python -m benchmarks.stranger $(ARGS)
+	$(RELEASE)/bin/python -m benchmarks.documents.stranger $(ARGS)
 
 $(FRAMEWORKS)/.done: pyproject.toml Makefile
 	$(PYTHON) -m venv $(FRAMEWORKS)
@@ -116,7 +116,7 @@ peers: $(VENV)/.test $(FRAMEWORKS)/.done $(CODEACT)/.done  ## agents of others f
 	ATC_PEER_PYTHON_RUN_SMOLAGENTS=$(CURDIR)/$(FRAMEWORKS)/bin/python \
 	ATC_PEER_PYTHON_RUN_PYDANTIC_AI=$(CURDIR)/$(FRAMEWORKS)/bin/python \
 	ATC_PEER_PYTHON_RUN_LANGGRAPH_CODEACT=$(CURDIR)/$(CODEACT)/bin/python \
-	  $(BIN)/python -m pytest -m slow -rs tests/benchmarks/test_peer_agents.py
+	  $(BIN)/python -m pytest -m slow -rs tests/benchmarks/tasks/test_peer_agents.py
 
 check: lint  ## what every change must pass before its tests: ruff and mypy
 
@@ -139,15 +139,15 @@ bench-tasks: $(VENV)/.demo $(VENV)/.test  ## the task benchmark (benchmarks/READ
 	$(BIN)/python -m benchmarks.tasks $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 store-kills: $(VENV)/.test  ## workers and a PostgreSQL server are killed at random: nothing twice, nothing lost; KILLS=100, SEED=0
-	$(BIN)/python -m benchmarks.store_kills --kills $(or $(KILLS),100) --seed $(or $(SEED),0)
+	$(BIN)/python -m benchmarks.kills.store --kills $(or $(KILLS),100) --seed $(or $(SEED),0)
 
 parked-kills: $(VENV)/.test  ## runs whose writes wait for a yes are killed while they ask, are decided and go on: KILLS=150, SEED=0
-	$(BIN)/python -m benchmarks.parked_kills --kills $(or $(KILLS),150) --seed $(or $(SEED),0) $(ARGS)
+	$(BIN)/python -m benchmarks.kills.parked --kills $(or $(KILLS),150) --seed $(or $(SEED),0) $(ARGS)
 
 batch-kills: $(VENV)/.test  ## batches whose processes are killed, here and on a Ray cluster of two nodes on this machine (docs/batch.md): KILLS=100
 	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[ray]'
-	$(BIN)/python -m benchmarks.batch_kills --kills $(or $(KILLS),100) $(ARGS)
-	$(BIN)/python -m benchmarks.batch_kills --kills $(or $(KILLS),100) --on ray $(ARGS)
+	$(BIN)/python -m benchmarks.kills.batch --kills $(or $(KILLS),100) $(ARGS)
+	$(BIN)/python -m benchmarks.kills.batch --kills $(or $(KILLS),100) --on ray $(ARGS)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ATC needs Python 3.11 or later: make PYTHON=python3.12"; exit 1; }

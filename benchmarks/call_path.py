@@ -40,7 +40,7 @@ from atc.agent import Agent
 from atc.cli.console import guarded
 from atc.tools.functions import tool_from_function
 from atc.tools.tool import Toolset
-from benchmarks.codemode_plain import plain_server
+from benchmarks.codemode.plain import plain_server
 from benchmarks.common import AsJson, listed, machine, median, print_json, show
 
 TEXT = "x" * 100

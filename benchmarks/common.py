@@ -25,6 +25,10 @@ from atc.result import Call
 from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.tools.tool import Toolset, signatures
 
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PUBLISHED = ROOT / "benchmarks" / "published"
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
 _DATA = typer.Option("--data", envvar="ATC_DATA", help="Directory of the third-party data.")
 Data = Annotated[Path, _DATA]

@@ -26,24 +26,24 @@ from atc.errors import EnvironmentProblem, SettingsError, UsageError
 from atc.models.embedded import EmbeddedModel
 from atc.models.resolve import choose_model
 from atc.settings import Settings
-from benchmarks.attempt import terms
 from benchmarks.common import AsJson, listed
-from benchmarks.compare_table import tables
 from benchmarks.environments import ENVIRONMENTS, NAMED, Environment, open_environment
 from benchmarks.fetch import FOLDER, SETS, fetch, use_packages
-from benchmarks.gateway import Caps, Gateway, upstream
-from benchmarks.purse import Purse
-from benchmarks.read_tasks import order
-from benchmarks.rows import Row, latest, read_rows
 from benchmarks.systems import SYSTEMS, System
-from benchmarks.tasks import RESULTS, Plan, run_plan, say, systems_of
+from benchmarks.tasks.attempt import terms
+from benchmarks.tasks.compare_table import tables
+from benchmarks.tasks.gateway import Caps, Gateway, upstream
+from benchmarks.tasks.purse import Purse
+from benchmarks.tasks.read_tasks import order
+from benchmarks.tasks.rows import Row, latest, read_rows
+from benchmarks.tasks.run import RESULTS, Plan, run_plan, say, systems_of
 
 DEFAULT_SYSTEMS = "atc,function-calling,pydantic-ai-code,smolagents-code"
 DEFAULT_SETS = "complexfuncbench,telecom,long,toolflow"
 CAPS = Caps(model_calls=40, tokens=600_000, seconds=1_800.0)
 """Room for whoever makes one call a reply: telecom's policy and tools take 11,000 tokens of each prompt."""
 TEMPERATURE = 0.3
-LIST = Path(__file__).with_name("compare_tasks.txt")
+LIST = Path(__file__).parent / "tasks" / "compare_tasks.txt"
 """The tasks of the published table, ``set/task`` a line, of each set in the order of its draw."""
 WAITS = (2.0, 8.0, 30.0)
 """Seconds before a request is made anew that the endpoint was too busy for."""
@@ -178,7 +178,7 @@ async def run(comparison: Comparison, model: str, base_url: str | None = None) -
     """Run what the file does not hold yet, as far as the money goes.
 
     Raises:
-        As :func:`benchmarks.tasks.run_plan`.
+        As :func:`benchmarks.tasks.run.run_plan`.
     """
     purse = comparison.purse
 

@@ -25,7 +25,7 @@ import typer
 from atc.cli.console import err, guarded, out, print_json
 from atc.errors import EnvironmentProblem, UsageError
 from benchmarks.common import AsJson
-from benchmarks.fetch_complexfuncbench import convert
+from benchmarks.environments.complexfuncbench_wheel import convert
 
 FOLDER = platformdirs.user_cache_path("atc") / "benchmarks"
 """Where benchmarks are kept if nobody says where."""

@@ -25,15 +25,15 @@ from rich.table import Table
 
 from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import UsageError
-from benchmarks.attempt import terms
 from benchmarks.common import AsJson, listed
 from benchmarks.environments import ENVIRONMENTS, Environment, open_environment
-from benchmarks.gateway import Caps, Gateway, Upstream, upstream
-from benchmarks.read_tasks import Part
-from benchmarks.rows import Row, latest, read_rows
-from benchmarks.summary import paired, summarise
 from benchmarks.systems import ALPHA, MAX_ALPHA, PAPER_ALPHA
-from benchmarks.tasks import RESULTS, Plan, run_plan, seeds_of, systems_of
+from benchmarks.tasks.attempt import terms
+from benchmarks.tasks.gateway import Caps, Gateway, Upstream, upstream
+from benchmarks.tasks.read_tasks import Part
+from benchmarks.tasks.rows import Row, latest, read_rows
+from benchmarks.tasks.run import RESULTS, Plan, run_plan, seeds_of, systems_of
+from benchmarks.tasks.summary import paired, summarise
 
 _ALPHAS = range(MAX_ALPHA + 1)
 GROUPS: Mapping[str, Mapping[str, str | None]] = {
@@ -118,7 +118,7 @@ async def run_sweep(
         minutes: begin no try later than that.
 
     Raises:
-        As :func:`benchmarks.tasks.run_plan`.
+        As :func:`benchmarks.tasks.run.run_plan`.
     """
     ends = None if minutes is None else time.monotonic() + 60 * minutes
     for plan in sweep.rows():

@@ -6,7 +6,7 @@ what they share (a name, a message, a code, and limits in fields of their own) r
 cut into sentences, and each is matched with a few patterns (``limit must be between 1 and 50``); a sentence that none
 knows is left alone. All repetitions are bounded: reading is linear in the body, of which only a first part is read.
 
-``python -m benchmarks.error_messages`` says what is found in the messages of 25 frameworks.
+``python -m benchmarks.probing.error_messages`` says what is found in the messages of 25 frameworks.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class WritingOptions:
         tools: how the model is shown its tools: as Python functions whose response stands in the docstring, an example
             or its type (``plain``), or in classes with an example (``stubs``); or as JSON documents.
         demonstrations: show how probing used a tool: a question and its program (ATC §4.1). A large model solves as
-            much without them (``python -m benchmarks.probing_help``).
+            much without them (``python -m benchmarks.probing.help``).
         example: show one worked example before the task, behind shorter instructions; ``None``: to a model that wants
             one (:attr:`atc.models.base.Model.wants_example`).
         revision: what a revision is written from: the last ``program`` whole, with its place, its tool's document and

@@ -3,7 +3,7 @@
 A tool is *paged* where a parameter says which page is wanted (a number, an offset, a cursor, the last item seen) and
 the response is, or holds, one list. Names alone are evidence, so both must fit; what is not sure is not paged.
 
-The names were collected from public OpenAPI documents; ``benchmarks/paging.py`` counts what they recognise.
+The names were collected from public OpenAPI documents; ``benchmarks/documents/paging.py`` counts what they recognise.
 """
 
 from __future__ import annotations

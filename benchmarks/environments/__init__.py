@@ -19,7 +19,7 @@ from benchmarks.environments.restbench import RestBench
 from benchmarks.environments.telecom import Telecom
 from benchmarks.environments.toolflow import ToolFlow
 from benchmarks.environments.workbench import WorkBench
-from benchmarks.probing_documents import PROBED, redocumented
+from benchmarks.probing.documents import PROBED, redocumented
 
 __all__ = [
     "ENVIRONMENTS",
@@ -49,7 +49,7 @@ ENVIRONMENTS: dict[str, Callable[[Path | None], Environment]] = {
 
 def _long_tasks(data: Path | None) -> Environment:
     """The long tasks are composed over the other environments' services, so they are imported when they are named."""
-    from benchmarks.environments.long_tasks import LongTasks
+    from benchmarks.environments.long.environment import LongTasks
 
     return LongTasks(data)
 

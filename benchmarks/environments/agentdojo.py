@@ -1,8 +1,9 @@
 """AgentDojo v1.2.2 (Debenedetti et al. 2024, MIT): the tasks of its four suites, over its own tools and its own checks.
 
 A task is solved where AgentDojo's own utility check says so. An injection task (what an attacker wants) has succeeded
-where its own security check says so: :class:`DojoEpisode` answers that for :mod:`benchmarks.injection`. The suites come
-from the package, which is installed apart; its pipelines of models are not needed, and neither are their clients.
+where its own security check says so: :class:`DojoEpisode` answers that for :mod:`benchmarks.safety.injection`. The
+suites come from the package, which is installed apart; its pipelines of models are not needed, and neither are their
+clients.
 
 Two tables say what no document of the package says: which tools only read, and whose responses can hold text of a
 stranger. The second is where AgentDojo's own placeholders for injections can come out, and a test derives it anew.

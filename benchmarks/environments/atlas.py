@@ -7,12 +7,12 @@ from typing import Any
 
 from atc.atlas import Atlas, atlas_toolset
 from atc.tools.tool import Toolset
-from benchmarks.atlas import AtlasTask, ReferenceRun, check, load_tasks, reference_answer
+from benchmarks.environments.atlas_tasks import AtlasTask, ReferenceRun, check, load_tasks, reference_answer
 from benchmarks.environments.base import Environment, Episode, Gold, Task
 
 
 class AtlasEnvironment(Environment):
-    """The forty tasks of :mod:`benchmarks.atlas`. It needs no data beside the repository's."""
+    """The forty tasks of :mod:`benchmarks.environments.atlas_tasks`. It needs no data beside the repository's."""
 
     name = "atlas"
 

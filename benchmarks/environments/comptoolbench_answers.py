@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from atc.calls.json_values import canonical
-from benchmarks.atlas import check
+from benchmarks.environments.atlas_tasks import check
 
 Json = dict[str, Any]
 

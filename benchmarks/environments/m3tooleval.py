@@ -18,7 +18,7 @@ from atc.result import Effect
 from atc.schemas.names import tool_name
 from atc.schemas.protocol import Example, JsonSchema, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
-from benchmarks.atlas import check
+from benchmarks.environments.atlas_tasks import check
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, Task, calculate, served
 
 Function = Callable[..., Any]

@@ -24,7 +24,7 @@ from atc.schemas.protocol import JsonSchema, Protocol, Provenance, Source
 from benchmarks.environments.base import DataFolder, Task
 from benchmarks.environments.restbench import PathEnvironment, labelled, operation_of, read_operations
 from benchmarks.environments.restbench_service import Operation, counted
-from benchmarks.probing_records import Endpoint, load
+from benchmarks.probing.records import Endpoint, load
 
 Json = dict[str, Any]
 

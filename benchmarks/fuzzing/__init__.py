@@ -1,1 +1,1 @@
-"""Coverage-guided fuzzing of what reads a stranger's bytes: one target a file (``python -m benchmarks.fuzz``)."""
+"""Coverage-guided fuzzing of what reads a stranger's bytes: one target a file (``python -m benchmarks.fuzzing``)."""

@@ -1,4 +1,4 @@
-"""The process that fuzzes one target beneath libFuzzer; :mod:`benchmarks.fuzz` starts it.
+"""The process that fuzzes one target beneath libFuzzer; :mod:`benchmarks.fuzzing` starts it.
 
 ``python -m benchmarks.fuzzing.worker TARGET FINDINGS …``: the rest goes to libFuzzer. A finding is kept as a file and
 the work goes on; what ends the process (a hang, a crash) is kept by libFuzzer.

@@ -28,14 +28,14 @@ from atc.models.openai_compatible import OpenAICompatible
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from benchmarks.common import AsJson, MaybeData, listed, print_json, show
-from benchmarks.gateway import PATIENCE_S, upstream
 from benchmarks.sequences.play import MODEL_CALLS, TOKENS, Play
 from benchmarks.sequences.rows import Row, latest, publish, read_rows
 from benchmarks.sequences.systems import SYSTEMS, System
 from benchmarks.sequences.table import COLUMNS, figures, lines
 from benchmarks.sequences.world import Step, World
 from benchmarks.systems.atc import sources_digest
-from benchmarks.tasks import RESULTS, seeds_of
+from benchmarks.tasks.gateway import PATIENCE_S, upstream
+from benchmarks.tasks.run import RESULTS, seeds_of
 
 SCRIPTED = "scripted"
 LOST = "failed"
@@ -67,7 +67,7 @@ def opened_model(spec: str, base_url: str | None) -> Iterator[Model | None]:
     """The model that writes the programs; ``None`` for the script.
 
     Raises:
-        UsageError, ModelUnavailable: as :func:`benchmarks.gateway.upstream`.
+        UsageError, ModelUnavailable: as :func:`benchmarks.tasks.gateway.upstream`.
     """
     if spec == SCRIPTED:
         yield None

@@ -18,12 +18,12 @@ from atc.programs.program import Program
 from atc.result import Result
 from atc.sandboxes.contract import Sandbox
 from atc.tools.tool import Toolset
-from benchmarks.argument_repair_mistakes import Draw
-from benchmarks.fired_rules import fired_rules
+from benchmarks.programs.argument_repair_mistakes import Draw
 from benchmarks.sequences.rows import MOST_SHOWN, Row, append
 from benchmarks.sequences.script import MISTAKEN, Script, ScriptedModel, mistaken
 from benchmarks.sequences.systems import System
 from benchmarks.sequences.world import Step, World
+from benchmarks.tasks.fired_rules import fired_rules
 
 MAX_TOOLS = 20
 CALL_S = 2.0

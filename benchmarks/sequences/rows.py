@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from atc._host.files import write_whole
 from atc.cli.console import err
 from atc.errors import UsageError
-from benchmarks.rows import append_line
+from benchmarks.tasks.rows import append_line
 
 Key = tuple[str, int, str, str, str]
 """Of a sequence that one system goes through: system, seed, model, version, terms."""

@@ -5,8 +5,9 @@ shows the twin alone, and where a program of this run has failed and the tool is
 with ``find_tools``, once, by the words of the tool's name, as a model would that knows what it lacks; so it does for
 another tool in the place of one that broke. What it does not find then, it cannot do: it answers ``None``. A response
 whose keys have changed is read by the new ones, once the prompt shows them. In a drawn share of the tasks its first
-program has a mistake in one argument, of the kinds that models make (:mod:`benchmarks.argument_repair_mistakes`); the
-next one has none. So what is measured is the choice of tools and the runtime, not a model.
+program has a mistake in one argument, of the kinds that models make
+(:mod:`benchmarks.programs.argument_repair_mistakes`); the next one has none. So what is measured is the choice of tools
+and the runtime, not a model.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from atc.result import Effect
 from atc.run.find_tools import NAME as FIND_TOOLS
 from atc.schemas.identifiers import words_of
 from atc.schemas.protocol import Protocol
-from benchmarks.argument_repair_mistakes import MISTAKES, Draw, Place, Rule
+from benchmarks.programs.argument_repair_mistakes import MISTAKES, Draw, Place, Rule
 from benchmarks.sequences.breaking import Way, renamed
 from benchmarks.sequences.twins import Twin
 
@@ -43,8 +44,8 @@ class Mistake:
     """A mistake in one argument of a program.
 
     Attributes:
-        kind: which, as :data:`~benchmarks.argument_repair_mistakes.MISTAKES` names it. ``tool``: whose argument.
-        source: the program with it.
+        kind: which, as :data:`~benchmarks.programs.argument_repair_mistakes.MISTAKES` names it. ``tool``: whose
+        argument. source: the program with it.
     """
 
     kind: str

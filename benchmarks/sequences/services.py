@@ -17,11 +17,11 @@ from atc.result import Effect
 from atc.schemas.protocol import Example, Protocol, Source
 from atc.tools.openapi.importer import read_openapi
 from atc.tools.tool import Transport
+from benchmarks.documents.openapi_import import documents
 from benchmarks.environments import Environment, Episode, Gold, Task, open_environment
 from benchmarks.environments.bfcl import Bfcl
-from benchmarks.openapi_import import documents
-from benchmarks.read_tasks import in_part
-from benchmarks.shops import environments as shops
+from benchmarks.graph.shops import environments as shops
+from benchmarks.tasks.read_tasks import in_part
 
 NO_DATA = ("atlas", "shops")
 """Environments that need no data; the shops are four services."""

@@ -26,13 +26,13 @@ from atc.errors import UsageError
 from atc.schemas.identifiers import HANDED_OUT, THINGS, is_identifier
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
-from benchmarks.atlas import load_tasks
 from benchmarks.environments import Environment, Episode, Gold, MadeCall, Task
-from benchmarks.right_programs import RightProgram, places, right_program
+from benchmarks.environments.atlas_tasks import load_tasks
 from benchmarks.sequences.breaking import WAYS, Way, broken
 from benchmarks.sequences.services import NO_DATA, WITH_DATA, Home, Refusing, Rooms, distractors, homes, with_examples
 from benchmarks.sequences.shop_programs import PROGRAMS
 from benchmarks.sequences.twins import Twin, has_keys, twin_of
+from benchmarks.tasks.right_programs import RightProgram, places, right_program
 
 ENVIRONMENTS: Sequence[str] = (*NO_DATA, *WITH_DATA)
 TWINNED = 0.8

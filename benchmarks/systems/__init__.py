@@ -15,7 +15,6 @@ from benchmarks.systems.atc import Atc, ChainOfCountedFindings
 from benchmarks.systems.base import Answer, Job, System
 from benchmarks.systems.function_calling import FunctionCalling
 from benchmarks.systems.peer import Peer
-from benchmarks.systems.taught import Taught
 
 __all__ = [
     "ALPHA",
@@ -89,8 +88,6 @@ SYSTEMS: dict[str, System] = {
         Atc("navigate", "NaviAgent's agent: a JSON decision a turn, over the tool graph", {"strategy": "navigate"}),
         Atc("navigate-base", "the same without the graph", {"strategy": Navigate("none")}),
         Atc("navigate-static-a", "with the graph of the documents", {"strategy": Navigate("static", "alpha_beta")}),
-        Taught("navigate-learnt-a", "with what runs taught too", {"strategy": Navigate("learnt", "alpha_beta")}),
-        Taught("navigate-learnt-h", "the same, heuristic search", {"strategy": Navigate("learnt", "heuristic")}),
         Atc("layered", "one small program a layer", {"strategy": "layered"}),
         Atc("layered-calls", "RETO's own form: tool calls layer by layer", {"strategy": "layered-calls"}),
         Atc("layered-calls-flat", "the same with all tools in one layer", {"strategy": LayeredCalls(sketch=False)}),

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from atc.agent import Agent
@@ -22,10 +21,10 @@ from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.tool import Toolset
-from benchmarks.fired_rules import fired_rules
+from benchmarks.common import ROOT
 from benchmarks.systems.base import Answer, Ended, Job, System
+from benchmarks.tasks.fired_rules import fired_rules
 
-ROOT = Path(__file__).parents[2]
 _SOURCES = ("atc/**/*.py", "sandbox/*.py", "prompts/*.jinja", "research/atc_research/**/*.py", "research/**/*.jinja")
 
 

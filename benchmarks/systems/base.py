@@ -9,8 +9,7 @@ from typing import Any, Literal
 from atc._records.events import Event
 from atc.models.base import Model
 from atc.models.openai_compatible import OpenAICompatible
-from benchmarks.environments.base import Environment, Task
-from benchmarks.gateway import Caps, Session
+from benchmarks.tasks.gateway import Caps, Session
 
 Ended = Literal["answered", "unsolved", "budget", "crash", "exception"]
 """``unsolved``: it gave up. ``crash``: it broke. ``exception``: ATC itself broke, or a part of the benchmark."""
@@ -29,8 +28,6 @@ class Job:
         session: the same for systems in this process: the counted tools are in its episode.
         model: the model's name at the endpoint. ``context_tokens``: what prompt and reply may take together.
         events: of the run, where the system is ATC.
-        of: the environment and the task, by which a system finds what other tasks have taught. No system looks there
-            for anything else: the task's solution is in it.
     """
 
     text: str
@@ -40,7 +37,6 @@ class Job:
     context_tokens: int
     caps: Caps
     events: list[Event] = field(default_factory=list)
-    of: tuple[Environment, Task] | None = field(default=None, repr=False)
 
     def opened_model(self) -> Model:
         """The model, for systems in this process: it goes through the gateway as everybody's does."""
@@ -66,7 +62,7 @@ class Answer:
         programs: how many it wrote or steps it took.
         failed: of these, those that gave no answer: refused before they ran, or ended in an exception.
         faults: what was wrong with them, by kind, where a system tells.
-        rules: how often each rule of ATC fired, by its id (:mod:`benchmarks.fired_rules`); ``None`` where
+        rules: how often each rule of ATC fired, by its id (:mod:`benchmarks.tasks.fired_rules`); ``None`` where
             nobody counted.
     """
 

@@ -20,17 +20,16 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from atc.errors import EnvironmentProblem
 from atc.schemas.protocol import Protocol, parameters_of
+from benchmarks.common import ROOT
 from benchmarks.systems.base import ANSWER_FORM, Answer, Job, System
 
 PEERS_FORM = f"Use the tools. {ANSWER_FORM}"
 """What is added to a task."""
 
-ROOT = Path(__file__).parents[2]
 START_S = 120.0
 _LINE = 1 << 24
 """Bytes of an answer."""

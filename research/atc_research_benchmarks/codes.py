@@ -29,7 +29,7 @@ from atc_research.toolweaver.smoothing import smoothed
 from atc_research.toolweaver.tokenizer import LEVELS, tokenize, useful_size
 from atc_research.toolweaver.tool_codes import Codes, CodesFacts, into_space
 from benchmarks.common import AsJson
-from benchmarks.search_data import CodesData
+from benchmarks.retrieval.search_data import CodesData
 
 _VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "trained": {},

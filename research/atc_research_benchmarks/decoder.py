@@ -28,8 +28,8 @@ from atc_research.toolweaver.code_trie import Trie
 from atc_research.toolweaver.decoder_training import Options, Progress, train
 from atc_research.toolweaver.tokenizer import tokenize
 from benchmarks.common import AsJson, median, percentile, print_json, show
-from benchmarks.retrieval_data import Query
-from benchmarks.search_data import RESULTS, CodesData, Pool, split
+from benchmarks.retrieval.data import Query
+from benchmarks.retrieval.search_data import RESULTS, CodesData, Pool, split
 
 
 @dataclass(frozen=True)

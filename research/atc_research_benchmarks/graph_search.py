@@ -35,7 +35,7 @@ from atc.schemas.protocol import Protocol, parameters_of
 from atc_research.naviagent.searches import PaperGraph, alpha_beta, breadth_first, hybrid
 from benchmarks.common import AsJson, median, print_json, share
 from benchmarks.environments.restbench import RestBench
-from benchmarks.retrieval_data import Catalogues
+from benchmarks.retrieval.data import Catalogues
 
 SOURCES = {
     "nestools": ("nestools",),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from atc.schemas.protocol import Protocol
-from benchmarks.retrieval_data import protocol_of, records
+from benchmarks.retrieval.data import protocol_of, records
 
 Pair = tuple[str, str]
 """A provider and the tool that takes its value."""

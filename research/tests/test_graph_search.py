@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from atc_research_benchmarks.graph_search import Service, Task, flows_of, main, measured, service
-from benchmarks.retrieval_data import protocol_of
+from benchmarks.retrieval.data import protocol_of
 
 
 def _tool(name: str, takes: str = "", gives: str = "") -> dict[str, Any]:

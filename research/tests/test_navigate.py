@@ -191,13 +191,11 @@ def test_the_user_is_asked_only_where_that_can_be() -> None:
     assert plain.status == "answered"
 
 
-def test_the_ablation_of_the_paper_is_in_the_ruler() -> None:
+def test_what_the_paper_has_without_learning_is_in_the_ruler() -> None:
     found = {name: SYSTEMS[name]._settings["strategy"] for name in SYSTEMS if name.startswith("navigate-")}  # type: ignore[attr-defined]
     assert {name: (each.graph, each.search) for name, each in found.items()} == {
         "navigate-base": ("none", "exact"),
         "navigate-static-a": ("static", "alpha_beta"),
-        "navigate-learnt-a": ("learnt", "alpha_beta"),
-        "navigate-learnt-h": ("learnt", "heuristic"),
     }
     with pytest.raises(UsageError, match="graph is one of none, static, learnt, not 'all'"):
         Navigate(graph="all")  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from atc_research_benchmarks.plans import PLAN_ALONE, plans, recorded
-from benchmarks.retrieval_data import Query
+from benchmarks.retrieval.data import Query
 
 
 def _query(id: str, text: str) -> Query:

@@ -25,7 +25,7 @@ from atc.tools.documents import dump_protocols
 from atc.tools.sources import open_tools
 from atc.tools.stubs import render_stubs
 from atc.tools.tool import Toolset
-from benchmarks.atlas import check, load_tasks, problems, reference_answer
+from benchmarks.environments.atlas_tasks import check, load_tasks, problems, reference_answer
 
 LYON = 2996944
 

@@ -14,7 +14,7 @@ import pytest
 
 from atc import Agent, FakeModel
 from atc.errors import EnvironmentProblem
-from benchmarks import batch_kills
+from benchmarks.kills import batch as batch_kills
 from tests.support.postgres import WHY_NOT, Server
 
 TASKS = 4

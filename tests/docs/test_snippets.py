@@ -21,7 +21,7 @@ from atc.cli import app
 from atc.cli.options import DEFAULT_TOOLS
 from atc.cli.renamed import renamed
 from atc.settings import Settings
-from benchmarks import tasks
+from benchmarks.tasks import run as tasks
 from tests.docs.test_papers import problems_of_benchmark
 from tests.support.docs import ROOT, Block, blocks_of
 from tests.support.fake_openai_server import says, serving

@@ -14,7 +14,7 @@ from atc.errors import ModelError
 from atc.models import embedded
 from atc.models.bench import Subject, Timing, measure, middle, paired
 from atc.models.messages import Message
-from benchmarks.model import subject_of
+from benchmarks.speed.model import subject_of
 from tests.support.cli import atc
 
 LIVE: list[str] = []

@@ -15,7 +15,7 @@ from atc.probing.record import Demonstration, Instance, Record
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Toolset
-from benchmarks.demonstration_audit import audit
+from benchmarks.probing.demonstration_audit import audit
 from tests.support.probe import Oracle, Service, line, probed, running, states
 from tests.support.probe_services import missing
 

@@ -15,7 +15,7 @@ from atc.probing.error_messages import MAX_DETAILS, read_error_message
 from atc.schemas.protocol import Protocol
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.stubs import render_stub
-from benchmarks.error_messages import bodies, score
+from benchmarks.probing.error_messages import bodies, score
 from tests.support.probe_services import FASTAPI
 from tests.support.time import little_work
 

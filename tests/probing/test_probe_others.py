@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from atc.probing.report import Line
-from benchmarks.probing_services import OTHERS, SERVICES, probed
+from benchmarks.probing.services import OTHERS, SERVICES, probed
 
 pytestmark = [
     pytest.mark.slow,

@@ -20,7 +20,7 @@ from atc.programs.dialects.awaits import in_plain_python, unclear_tools
 from atc.programs.edits import Edit, Rewrite, apply
 from atc.programs.program import Program
 from atc.schemas.protocol import Source
-from benchmarks.atlas import AtlasTask, load_tasks
+from benchmarks.environments.atlas_tasks import AtlasTask, load_tasks
 from tests.support.tools import Behind
 
 MAIN = "import asyncio\nasync def main():\n    {}\nanswer = asyncio.run(main())"

@@ -11,7 +11,7 @@ from RestrictedPython.transformer import INSPECT_ATTRIBUTES
 from atc.programs.check import policy
 from atc.programs.check.policy import BEHIND_OBJECTS, Policy, policy_findings
 from atc.programs.program import NotParsed, parse
-from benchmarks.atlas import load_tasks
+from benchmarks.environments.atlas_tasks import load_tasks
 from tests.attacks.sources import SOURCES
 
 RIGHT = """

@@ -24,13 +24,13 @@ from atc.result import Call, Effect, Revision
 from atc.run.revision import RevisionPrompt
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.tools.stub_budget import Fit
-from benchmarks.atlas import load_tasks
-from benchmarks.attribution import POLICY, cases
-from benchmarks.check import Bench, mutants
-from benchmarks.check import summary as check_summary
 from benchmarks.common import Ran, run_program
-from benchmarks.faults import FaultCase as Broken
-from benchmarks.faults import toolset_for, written_cases
+from benchmarks.environments.atlas_tasks import load_tasks
+from benchmarks.programs.attribution import POLICY, cases
+from benchmarks.programs.check import Bench, mutants
+from benchmarks.programs.check import summary as check_summary
+from benchmarks.programs.faults import FaultCase as Broken
+from benchmarks.programs.faults import toolset_for, written_cases
 from tests.support.broker import House
 from tests.support.tools import make_tool
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from benchmarks.fuzz_frames import hostile, read
+from benchmarks.safety.fuzz_frames import hostile, read
 
 
 def test_hostile_frames_are_refused_as_such() -> None:

@@ -21,7 +21,7 @@ from mcp import Client
 from atc.result import Effect
 from atc.serve.mcp.gateway import Gateway
 from atc.serve.mcp.http import HttpFace, HttpSettings, Lock, make_app
-from benchmarks import codemode_kills
+from benchmarks.kills import clients as codemode_kills
 from tests.support.mcp import entry, raw_server, reading
 from tests.support.mcp_face import ACCEPT, TEXT, Book, User, gateway_of, run
 from tests.support.tools import make_tool
@@ -172,7 +172,7 @@ def test_a_large_program_is_refused_with_its_size(tmp_path: Path) -> None:
 
 
 def test_clients_that_are_killed_leave_nothing_and_nothing_is_done_twice() -> None:
-    command = [sys.executable, "-m", "benchmarks.codemode_kills", "--kills", "4", "--seed", "7", "--json"]
+    command = [sys.executable, "-m", "benchmarks.kills.clients", "--kills", "4", "--seed", "7", "--json"]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     figures = json.loads(done.stdout)

@@ -13,8 +13,8 @@ from atc.errors import ToolError
 from atc.result import Effect
 from atc.tools.tool import Toolset
 from benchmarks.environments.base import Episode
-from benchmarks.gateway import Caps, Gateway, Session, Upstream
 from benchmarks.systems.base import Answer, Job, System
+from benchmarks.tasks.gateway import Caps, Gateway, Session, Upstream
 from tests.support.fake_openai_server import Step, answers, serving
 from tests.support.tools import make_tool
 

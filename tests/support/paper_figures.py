@@ -9,11 +9,12 @@ from statistics import fmean
 from typing import Any
 
 from atc_research_benchmarks.links import summary
-from benchmarks import planner, repair_by_model
-from benchmarks.read_tasks import is_read
-from benchmarks.rows import FOLDER, Row, read_rows
+from benchmarks.programs import repair_by_model
+from benchmarks.retrieval import planner
 from benchmarks.sequences import rows as sequences
 from benchmarks.sequences import table
+from benchmarks.tasks.read_tasks import is_read
+from benchmarks.tasks.rows import FOLDER, Row, read_rows
 from tests.support.docs import ROOT
 
 LINKS = ROOT / "research" / "atc_research_benchmarks" / "published" / "links.jsonl"

@@ -12,13 +12,13 @@ from atc.errors import ToolError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Toolset
-from benchmarks.attempt import attempt
 from benchmarks.environments import Environment, Episode, Gold, Task
 from benchmarks.environments.base import served
-from benchmarks.gateway import Caps, Gateway, Upstream
-from benchmarks.rows import Row
 from benchmarks.systems import SYSTEMS, System
-from benchmarks.tasks import Plan, run_plan
+from benchmarks.tasks.attempt import attempt
+from benchmarks.tasks.gateway import Caps, Gateway, Upstream
+from benchmarks.tasks.rows import Row
+from benchmarks.tasks.run import Plan, run_plan
 from tests.support.fake_openai_server import Server, Step, answers, serving
 
 GOOD = '```python\nanswer = order(item="pen")["number"]\n```'

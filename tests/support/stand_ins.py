@@ -27,7 +27,7 @@ from cryptography.x509.oid import NameOID
 from atc.catalogue.index.index import ToolIndex
 from atc.catalogue.learn.examples import Pair
 from atc.schemas.protocol import Protocol
-from benchmarks import batch_kills
+from benchmarks.kills import batch as batch_kills
 from tests.support import docker, mcp, openapi, probe, ruler, service, slang
 from tests.support.docs import ROOT
 from tests.support.fake_openai_server import Handler, says, serving
@@ -50,7 +50,7 @@ ENCODERS = (
     "atc.catalogue.index.minilm.MiniLM",
     "atc.cli.find.MiniLM",
     "atc.cli.learn.MiniLM",
-    "benchmarks.search_data.MiniLM",
+    "benchmarks.retrieval.search_data.MiniLM",
 )
 """Where commands find their encoder."""
 FERRY = """\

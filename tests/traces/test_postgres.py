@@ -30,7 +30,8 @@ from atc.settings import Settings
 from atc.traces.index import AT_ONCE, FORM, RunIndex
 from atc.traces.stores import open_store, postgres_session
 from atc.traces.stores.postgres import PostgresRun, PostgresStore
-from benchmarks import parked_kills, store_kills
+from benchmarks.kills import parked as parked_kills
+from benchmarks.kills import store as store_kills
 from tests.support.cli import atc
 from tests.support.postgres import Server
 

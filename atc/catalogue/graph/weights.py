@@ -62,7 +62,7 @@ def pruning_score(failed_rate: float, frequency: float, lam: float = LAMBDA) -> 
 DAY_S = 86_400
 LONG_TERM = 0.3
 """η of Eq. 12: what all before the window weighs beside the window itself. The less, the sooner the weights follow a
-service that drifts (``benchmarks.evolution``); below one half, the window alone can turn an order round."""
+service that drifts (``benchmarks.graph.evolution``); below one half, the window alone can turn an order round."""
 WINDOW_DAYS = 7
 """τ of Eq. 12: a week, so that every weekday is in it once. A shorter one follows sooner and forgets a weekly task."""
 CHANGED = 0.5

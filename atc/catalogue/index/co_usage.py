@@ -89,7 +89,8 @@ class CoUsage:
 
 # Two things are known of a pair of tools: how often tasks used them together, and how often tasks used their services
 # together. The first brings in a tool that shares no word with the task. The second is known of far more pairs, and
-# only strengthens what the task itself speaks for. ``python -m benchmarks.used_together`` chose the constants.
+# only strengthens what the task itself speaks for. ``python -m benchmarks.retrieval.used_together`` chose the
+# constants.
 
 TOOL = 0.3
 """λ of a tool: the part of the best score that it gains at most by a likely tool, also if it has none of its own."""

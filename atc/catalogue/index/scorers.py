@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DENSE_SHARE = 0.45
 """The weight of a vector's score beside a word's; by ``python -m benchmarks.retrieval`` (docs/benchmarks/search.md)."""
 ADAPTER_SHARE = 1.0
-"""The weight of an adapted query where nothing else was found; chosen by ``python -m benchmarks.adapter``."""
+"""The weight of an adapted query where nothing else was found; chosen by ``python -m benchmarks.retrieval.adapter``."""
 SHARES: Mapping[str, float] = {
     "words": 1 - DENSE_SHARE,
     "vectors": DENSE_SHARE,

@@ -22,7 +22,7 @@ DEPTH = 100
 """Tools that are found at least, to choose among."""
 GAIN = 0.5
 """What a tool gains at most, if all that the first tools scored is of its service; the best tool has 1. Chosen by
-``python -m benchmarks.offered --half choose``; docs/benchmarks/search.md has the table."""
+``python -m benchmarks.retrieval.offered --half choose``; docs/benchmarks/search.md has the table."""
 
 
 def by_services(hits: Sequence[Hit], services: Services, offered: Container[str]) -> list[str]:

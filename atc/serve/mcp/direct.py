@@ -2,8 +2,8 @@
 
 That is decided once, at the start: the tools that the user names, and with ``auto`` those that runs have shown to be of
 use by themselves, as far as they fit in a few tokens. A tool of which nothing is known is not chosen: chosen by their
-size alone, tools cost tokens in each request and saved no turn (``python -m benchmarks.hybrid``). ``auto`` chooses none
-that does not surely read. A user may name a write, which is asked about as in a program.
+size alone, tools cost tokens in each request and saved no turn (``python -m benchmarks.codemode.hybrid``). ``auto``
+chooses none that does not surely read. A user may name a write, which is asked about as in a program.
 """
 
 from __future__ import annotations

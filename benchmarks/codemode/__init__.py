@@ -1,0 +1,1 @@
+"""Code mode: what an MCP client reads and waits for, by a script."""

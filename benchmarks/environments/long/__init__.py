@@ -1,0 +1,1 @@
+"""Long tasks, composed of steps over the services of other environments."""

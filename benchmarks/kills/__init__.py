@@ -1,0 +1,1 @@
+"""Kills at random moments: nothing is written twice, and nothing is lost."""

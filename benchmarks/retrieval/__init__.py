@@ -1,0 +1,1 @@
+"""Finding tools: rankings, what is offered, and plans before a search."""

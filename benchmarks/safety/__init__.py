@@ -1,0 +1,1 @@
+"""Attacks and floods: prompt injection, system calls, hostile frames, and the service under load."""

@@ -1,0 +1,1 @@
+"""Sandboxes, ATC's and others', by the same programs."""

@@ -1,0 +1,1 @@
+"""Whole tasks: the ruler that lets systems try them, its rows and its tables."""
