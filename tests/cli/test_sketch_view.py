@@ -101,7 +101,7 @@ def test_a_run_without_learning_keeps_nothing(tmp_path: Path, monkeypatch: pytes
     settle(tmp_path, monkeypatch)
     with endpoints(monkeypatch) as start:
         start(says(GOOD), says("It is 42."), says(GOOD), says("It is 42."))
-        ran = atc("run", "double 21", "--tools", "tools.py", "--only", "double", "--no-learn", "--json")
+        ran = atc("run", "double 21", "--tools", "tools.py", "--only", "double", "--set", "learn=false", "--json")
         assert ran.exit_code == 0, ran.output
         assert json.loads(ran.stdout)["sketch"]["why"] == {
             "double": {"kind": "all", "tool": "", "parameter": "", "number": 0, "path": []}
