@@ -161,19 +161,6 @@ def test_every_fault_has_a_sentence_and_comes_back_from_json(kind: Any, case: An
     assert Fault.model_validate_json(fault.model_dump_json()) == fault
 
 
-def test_a_record_of_an_older_version_keeps_its_sentences() -> None:
-    old = {"kind": "arguments", "message": "line 2: f(x=1) refused: no", "tool": "f", "line": 2, "evidence": "x is odd"}
-    fault = Fault.model_validate(old)
-    assert (fault.message, fault.evidence) == (old["message"], old["evidence"])
-    assert Fault.model_validate_json(fault.model_dump_json()).message == old["message"]
-    cut_off = {"kind": "response", "case": "partial", "message": "only 2 of 300", "part": {"shown": 2, "total": 300}}
-    assert Fault.model_validate(cut_off).message == "only 2 of 300"
-    assert Fault.model_validate({"kind": "tool", "part": None}) == Fault(kind="tool")
-    finding = Finding(kind="syntax", message="line 1: bad")  # type: ignore[call-arg]
-    assert finding.model_dump()["message"] == "line 1: bad"
-    assert Revision(attempt=0, program="", findings=(finding,)).model_dump()["findings"][0]["message"] == "line 1: bad"
-
-
 def test_what_a_fault_keeps_of_long_values_is_bounded() -> None:
     call = Call(
         index=1, attempt=0, tool="f", arguments={"x": "a" * 10**6}, effect=Effect.READ, status="ok",
