@@ -196,7 +196,7 @@ def test_runs_are_found_by_words_and_numbers(store: FileStore) -> None:
     for wrong in ("tokens:many", "since:soon", "until:9999-12-31", "calls:>", "x" * 501):
         with pytest.raises(UsageError):
             search(wrong)
-    listed = atc("runs", "--json", "--search", "ship")
+    listed = atc("runs", "search", "ship", "--json")
     assert [row["task"] for row in json.loads(listed.stdout)] == ["a ship to Rome"]
     assert atc("runs", "search", "nothing").stdout.startswith("no run that fits in ")
     assert atc("runs", "search", "calls:x").exit_code == 2
