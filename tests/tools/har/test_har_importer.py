@@ -117,7 +117,7 @@ def test_a_word_names_a_recording_and_its_hosts(recording: Path, tmp_path: Path)
 
 
 def test_the_command_lists_the_tools_and_says_in_one_line_what_is_left_out(recording: Path) -> None:
-    result = CliRunner().invoke(app, ["tools", "list", "--json", f"har:{recording}"])
+    result = CliRunner().invoke(app, ["tools", "list", "--json", "--tools", f"har:{recording}"])
     assert [each["name"] for each in json.loads(result.stdout)] == [
         "get_orders",
         "get_orders_by_order_id",
