@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from atc.tools.to_json import to_json
     from atc.tools.tool import Tool, Toolset, Transport
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "Agent",

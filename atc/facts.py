@@ -5,10 +5,9 @@ They carry fields alone; :mod:`atc.wording` makes their sentences when they are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, computed_field, model_validator
+from pydantic import Field, computed_field, model_validator
 
 from atc import wording
 from atc._records.records import (
@@ -35,35 +34,14 @@ from atc.errors import Cause
 
 
 class _Worded(Record):
-    """Is a record whose sentences are made from its fields where they are read (:mod:`atc.wording`).
+    """Is a record whose sentences are made from its fields (:mod:`atc.wording`): serialised, and not read back."""
 
-    ``message`` is serialised too. Sentences of a record that is read back are kept where its fields would give others:
-    an older version may have written it.
-    """
-
-    _kept: dict[str, str] = PrivateAttr(default_factory=dict)
-
-    @model_validator(mode="wrap")
+    @model_validator(mode="before")
     @classmethod
-    def _read_back(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        given = dict(data) if isinstance(data, dict) else {}
-        given.pop("part", None)  # a field of an older version
-        texts = {name: given.pop(name) for name in cls.model_computed_fields if isinstance(given.get(name), str)}
-        made = handler(given if isinstance(data, dict) else data)
-        for name, text in texts.items():
-            if getattr(made, name) != text:
-                made._kept[name] = text
-        return made
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with some fields changed.
-
-        Raises:
-            TypeError: ``update`` names a sentence, which is made from the fields.
-        """
-        if sentences := sorted((update or {}).keys() & type(self).model_computed_fields.keys()):
-            raise TypeError(f"{', '.join(sentences)} is made from the fields: change those")
-        return super().model_copy(update=update, deep=deep)
+    def _without_sentences(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        return {name: value for name, value in data.items() if name not in cls.model_computed_fields}
 
 
 class Finding(_Worded):
@@ -109,7 +87,7 @@ class Finding(_Worded):
     @property
     def message(self) -> str:
         """Say what is wrong, in one sentence."""
-        return self._kept.get("message") or wording.finding(self)
+        return wording.finding(self)
 
     @property
     def subject(self) -> tuple[object, ...]:
@@ -194,10 +172,10 @@ class Fault(_Worded):
     @property
     def message(self) -> str:
         """Say what is wrong, in one sentence."""
-        return self._kept.get("message") or wording.fault(self)
+        return wording.fault(self)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def evidence(self) -> str:
         """Say what the tool answered there, or where refused arguments came from; short text."""
-        return self._kept.get("evidence") or wording.evidence(self)
+        return wording.evidence(self)

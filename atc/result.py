@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated, Any, Generic, Literal, cast
 
 from pydantic import (
-    AliasChoices,
     BeforeValidator,
     Field,
     PlainSerializer,
@@ -200,7 +198,7 @@ class Revision(Record):
     program: str
     findings: tuple[Finding, ...] = ()
     fault: Fault | None = None
-    rewrites: tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("rewrites", "mended"))
+    rewrites: tuple[str, ...] = ()
     stage: int = 0
     substituted: tuple[tuple[str, ...], ...] = ()
     looked: tuple[str, ...] = ()
@@ -211,12 +209,6 @@ class Revision(Record):
         """Return what kept it from running, or the warning that foretold its failure."""
         foretold = self.fault.finding if self.fault is not None else None
         return self.findings if foretold is None else (*self.findings, foretold)
-
-    @property
-    def mended(self) -> tuple[str, ...]:
-        """Return the former name of :attr:`rewrites`."""
-        warnings.warn("Revision.mended is now Revision.rewrites", DeprecationWarning, stacklevel=2)
-        return self.rewrites
 
 
 class Usage(Record):
@@ -270,7 +262,7 @@ class Result(Record, Generic[T]):
             that failed, and embeddings at an endpoint, are not in it.
         isolation: the sandbox driver and the tier that held for the program that ran last (``process/N``); empty if
             none ran.
-        sketch: the tools that were offered, and why; ``None`` if the run ended before, or an older version ran it.
+        sketch: the tools that were offered, and why; ``None`` if the run ended before.
         dry_run: what a dry run found (:class:`atc._records.records.DryRun`); ``None`` for any other run.
         pending: the calls with effects that wait for approval (``approve="park"``).
         probed: the reads that were made before the first program, to see what tools answer (``probe="reads"``); they

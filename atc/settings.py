@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import warnings
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from atc import parts
-from atc._host.trust import TrustedFileSource, is_retired_way
+from atc._host.trust import TrustedFileSource
 from atc._records.choices import SCORERS, ApproveChoice, AskUserChoice, PlannedRanking, WarningsChoice
 from atc._records.prices import Price
 from atc._records.rules import Rules, parse_rules
@@ -313,10 +312,6 @@ class Settings(BaseSettings):
     @field_validator("retrieval")
     @classmethod
     def _known_retrieval(cls, name: str) -> str:
-        if is_retired_way(name):
-            what = "`codes` is ignored, there is no such way to find tools any more: it is `auto`"
-            warnings.warn(what, FutureWarning, 2)
-            return "auto"
         if not RETRIEVAL.has(name):
             raise PydanticCustomError("retrieval", "there are {known}", {"known": ", ".join(RETRIEVAL.names())})
         return name
@@ -324,9 +319,6 @@ class Settings(BaseSettings):
     @field_validator("scorers")
     @classmethod
     def _known_scorers(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if "codes" in names and not parts.SCORERS.has("codes"):  # of an older version
-            warnings.warn("the scorer `codes` is ignored, there is none any more", FutureWarning, 2)
-            names = tuple(name for name in names if name != "codes")
         unknown = [name for name in names if name not in SCORERS and not parts.SCORERS.has(name)]
         if unknown or not {"words", "vectors"} & set(names):
             problem = f"there is no scorer {unknown[0]!r}" if unknown else "words or vectors must be among them"

@@ -12,7 +12,6 @@ import os
 import re
 import stat
 import tomllib
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,11 +85,6 @@ FREE = frozenset({
 })  # fmt: skip
 """What any file may set. Every other setting needs trust: also those that are still to come."""
 SECRET = frozenset({"api_key", "approval_secret", "approver_key", "planner_api_key", "sandbox_token", "store"})
-RETIRED = frozenset({
-    "max_rejections", "max_values", "otel_baggage", "otel_content", "repairs", "rerank_base_url", "rerank_key",
-    "rerank_model", "revision_temperature", "vectors", "vectors_key",
-})  # fmt: skip
-"""Settings of older versions. They are ignored, and a warning says so."""
 MAX_FILE = 100_000
 """Bytes of a settings file: whoever is to trust it reads it."""
 _MAX_TRUSTED = 1_000_000
@@ -101,7 +95,7 @@ State = Literal["trusted", "changed", "gone"]
 def is_free(name: str, value: Any) -> bool:
     """Return whether any file may set this: a name of :data:`FREE`, whose value names no code of another package."""
     if name == "retrieval":
-        return not isinstance(value, str) or value in RETRIEVAL.ours or is_retired_way(value)
+        return not isinstance(value, str) or value in RETRIEVAL.ours
     return name in FREE
 
 
@@ -276,7 +270,6 @@ class TrustedFileSource(PydanticBaseSettingsSource):
             SettingsError: the file cannot be read, or sets what needs trust and is not trusted.
         """
         file = SettingsFile.read(Path(FILE))
-        _warn_of_retired(file)
         if file is None:
             return {}
         counts = {name: value for name, value in file.guarded.items() if name not in self.current_state}
@@ -287,20 +280,7 @@ class TrustedFileSource(PydanticBaseSettingsSource):
                 f"{file.path} is not trusted, so it may not set {shown}: read it, and accept it with `atc trust`; or "
                 "set this by argument or by ATC_* variables, which are stronger than the file"
             )
-        return {name: value for name, value in file.values.items() if name not in RETIRED}
-
-
-def is_retired_way(name: str) -> bool:
-    """Return whether it is the way to find tools that ATC had once, and no package has: it means ``auto``."""
-    return name == "codes" and not RETRIEVAL.has(name)
-
-
-def _warn_of_retired(file: SettingsFile | None) -> None:
-    found = [name for each in sorted(RETIRED) if (name := f"ATC_{each.upper()}") in os.environ]
-    found += [f"{name} in {FILE}" for name in sorted(RETIRED & file.values.keys())] if file is not None else []
-    if found:
-        what = ", ".join(found)
-        warnings.warn(f"{what}: ignored, there is no such setting any more", FutureWarning, 2)
+        return file.values
 
 
 def settings_file(path: Path) -> SettingsFile:

@@ -1,7 +1,8 @@
 """Events: what happens in a run, in order, as it happens. A trace is a file of them.
 
 Each kind has a typed record, :data:`DATA`. A trace file holds one JSON object a line: ``v`` (:data:`VERSION`),
-``kind``, ``at`` and ``data``. A new field needs no new version; a field that goes or changes its meaning does.
+``kind``, ``at`` and ``data``. A new field needs no new version; a field that goes or changes its
+meaning does, and no reader of the form before stays.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Literal, NotRequired, Protocol, overload
 from typing_extensions import TypedDict
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
-VERSION = 1
+VERSION = 2
 """Of the events' form, in every line of a trace."""
 
 EventKind = Literal[
@@ -98,15 +99,14 @@ class ToolsChosen(TypedDict):
 
     The first time it has the facts of the sketch (:class:`atc.result.SketchFacts`): ``why``, ``layers``,
     ``feeds``, ``substitutes``, ``subgoals``, ``notices`` and ``sure``, each where there are any (``sure`` where it is
-    not). ``needs`` says in sentences what tools were added as suppliers. ``respellings``: of a tool, the keys that are
-    read as one of its parameters in this run, as runs before have taught; fixed here, for a resume too.
+    not). ``key_aliases``: of a tool, the keys that are read as one of its parameters in this run, as runs before have
+    taught; fixed here, for a resume too.
     """
 
     tools: list[str]
     of: NotRequired[int]
     plan: NotRequired[str]
     queries: NotRequired[list[str]]
-    needs: NotRequired[list[str]]
     stopped: NotRequired[str]
     subgoals: NotRequired[list[str]]
     layers: NotRequired[list[list[str]]]
@@ -115,7 +115,7 @@ class ToolsChosen(TypedDict):
     why: NotRequired[dict[str, dict[str, Any]]]
     sure: NotRequired[bool]
     notices: NotRequired[list[str]]
-    respellings: NotRequired[dict[str, dict[str, str]]]
+    key_aliases: NotRequired[dict[str, dict[str, str]]]
     found: NotRequired[list[str]]
     whole: NotRequired[list[str]]
 

@@ -19,16 +19,14 @@ FindingKind = Literal[
     "syntax", "no_program", "no_answer", "no_call", "forbidden_import", "forbidden_name", "forbidden_syntax",
     "undefined_name",
     "unknown_tool", "unknown_argument", "missing_argument", "wrong_type", "not_in_enum", "unknown_field", "unknown_key",
-    "type_error", "not_paged", "invented_id", "from_memory", "name_for_id", "answer_type",
-    "broken_tool", "unused_fact",
+    "not_paged", "invented_id", "name_for_id", "broken_tool",
 ]  # fmt: skip
-"""``type_error``, ``from_memory``, ``answer_type`` and ``unused_fact`` stand in records of older versions alone."""
 FindingCase = Literal[
-    "", "typed", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
-    "container", "attribute", "position", "unset", "address", "forgotten", "files", "network", "processes", "inside",
+    "", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
+    "attribute", "position", "address", "forgotten", "files", "network", "processes", "inside",
     "await", "compared",
 ]  # fmt: skip
-"""Which form of its kind a finding has; ``typed``, ``container`` and ``unset`` in records of older versions alone."""
+"""Which form of its kind a finding has."""
 FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer", "environment"]
 
 
@@ -41,10 +39,7 @@ class Effect(StrEnum):
 
 
 class FaultCase(StrEnum):
-    """Which form of its kind a fault has. :mod:`atc.wording.faults` has a sentence for each.
-
-    A case stays here when nothing makes it any more: records of older versions have it.
-    """
+    """Which form of its kind a fault has. :mod:`atc.wording.faults` has a sentence for each."""
 
     PLAIN = ""  # its reason is a sentence: of a budget, of an exception
     # an exception ended the program
@@ -88,7 +83,6 @@ class FaultCase(StrEnum):
     UNSAID = "unsaid"  # why the sentence that a program said of its answer is not used
     TOOL_GONE = "tool_gone"  # the run had a tool before that is not there any more
     PLAN_LEFT = "plan_left"  # the plan has a write that the program did not ask for
-    PARTIAL = "partial"  # in records of older versions alone
 
 
 NO_FAILURES: frozenset[str] = frozenset(
@@ -121,7 +115,7 @@ Arguments = Annotated[dict[str, Any], BeforeValidator(value_from_json), PlainSer
 
 
 def is_none(value: object) -> bool:
-    """Return whether a field says nothing: then it is not written, and a record of an older version has one digest."""
+    """Return whether a field says nothing: then it is not written."""
     return value is None
 
 
@@ -741,12 +735,12 @@ class PlanDifference(Record):
 
 
 WhyKind = Literal[
-    "all", "words", "meaning", "supplies", "takes", "used_with", "planned", "asked", "said", "earlier", "first", "given"
+    "all", "words", "meaning", "supplies", "takes", "used_with", "planned", "asked", "earlier", "first", "given"
 ]
 """Why a tool is offered: all are; the task's words, or their meaning, find it; it supplies an argument of another; it
 takes what another hands out; it was used together with another in runs; a sub-goal of the plan finds it, or a query of
-the model; the model picked it from a menu (in traces of older versions alone); an earlier task of the conversation used
-it; nothing fits the task, and it is among the first; the user's own retriever gave it."""
+the model; an earlier task of the conversation used it; nothing fits the task, and it is among the first; the user's own
+retriever gave it."""
 
 
 class Why(Record):
@@ -757,14 +751,12 @@ class Why(Record):
         tool: of ``supplies``, ``takes`` and ``used_with``: the other tool. ``parameter``: the argument that is supplied
             or taken.
         number: of ``planned`` the sub-goal's, of ``asked`` the query's, from 1.
-        path: of ``said``: the words of the groups through which the model came to it.
     """
 
     kind: WhyKind
     tool: str = ""
     parameter: str = ""
     number: int = 0
-    path: tuple[str, ...] = ()
 
 
 class FeedFacts(Record):
@@ -805,7 +797,7 @@ class SketchFacts(Record):
 
     @classmethod
     def of_trace(cls, data: Mapping[str, Any]) -> SketchFacts:
-        """Return the facts of a ``tools_chosen`` event; of one that an older version wrote, those that it has."""
+        """Return the facts of a ``tools_chosen`` event."""
         known = {name: value for name, value in data.items() if name in cls.model_fields}
         try:
             return cls.model_validate(known)

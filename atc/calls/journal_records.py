@@ -154,12 +154,12 @@ def read_begin(record: Record) -> tuple[CallEntry, str]:
     """
     number, boot = record["call"], record.get("boot", "")
     key = CallKey(record["begin"], record["key"], source_of(record.get("source")))
-    attempt, stage = record["attempt"], record.get("stage", 0)
+    attempt, stage = record["attempt"], record["stage"]
     entry = CallEntry(number, key, unpack(record["args"]), Effect(record["effect"]), attempt, stage)
     well_formed = type(number) is int and type(attempt) is int and isinstance(entry.arguments, dict)
     if not well_formed or not all(isinstance(part, str) for part in (key.tool, key.digest, boot)):
         raise ValueError("not the beginning of a new call")
-    if "original" in record:  # a journal of an older version has none
+    if "original" in record:
         entry.original, entry.repaired_for = unpack(record["original"]), record.get("repaired_for", "")
         if not isinstance(entry.original, dict) or entry.repaired_for not in get_args(RepairedFor):
             raise ValueError("not the arguments as they were given")
@@ -195,7 +195,7 @@ def read_value(record: Record) -> tuple[Any, NextPage, Unread | None]:
 
 
 def source_of(raw: Any) -> SourceKey | None:
-    """Return what a tool is known by at its source; a record of an older version does not say it.
+    """Return what a tool is known by at its source; ``None`` of one without a source.
 
     Raises:
         ValueError: the record says something else there.
@@ -317,5 +317,5 @@ def read_ban(record: Record) -> tuple[str, Replacement, Sources]:
     tool, by, arguments = record["ban"], record["by"], record["arguments"]
     if not isinstance(arguments, dict) or not all(isinstance(e, str) for e in (tool, by, *arguments.values())):
         raise ValueError("no tool that is banned")
-    of_tool, of_by = map(source_of, record.get("sources", (None, None)))
+    of_tool, of_by = map(source_of, record["sources"])
     return tool, Replacement(tool=by, arguments=tuple(arguments.items())), (of_tool, of_by)

@@ -101,8 +101,6 @@ class Root(LazyGroup):
         if not args and not ctx.resilient_parsing and sys.stdin and sys.stdin.isatty() and sys.stdout.isatty():
             atc._imported("atc.cli.start").show_next_steps()
             ctx.exit()
-        if not ctx.resilient_parsing and any(not word.startswith("-") for word in args):
-            args = atc._imported("atc.cli.renamed").renamed(args)
         return super().parse_args(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:

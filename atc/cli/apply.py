@@ -30,7 +30,6 @@ def apply(
     given: options.Given,
     tools: options.ToolsNow = None,
     openapi: options.OpenApi = None,
-    auth: options.Auth = None,
     key_file: Annotated[
         Path | None,
         typer.Option(
@@ -58,7 +57,7 @@ def apply(
     stored = open_store(settings).find(run)
     planned: PlannedRun = planned_run(stored)
     source = _source_of(stored, planned.started, tools)
-    source = replace(source, openapi=[*(source.openapi or ()), *(options.openapi_pairs(openapi, None, auth) or ())])
+    source = replace(source, openapi=[*(source.openapi or ()), *(openapi or ())])
     if not question.has_terminal():
         raise UsageError(
             "approving a plan needs a terminal, where a person sees it: run it there, or call agent.apply(run_id) in a "

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -90,7 +90,6 @@ On = Annotated[
     str | None,
     typer.Option(metavar="WHERE", help="`ray` or `ray:ADDRESS`: on the machines of a cluster; default: here."),
 ]
-OverAll = Annotated[list[str] | None, typer.Option("--budget", metavar="NAME=NUMBER", help="Limits for all tasks.")]
 OverMoney = Annotated[float | None, typer.Option("--total-money", min=0, help="Most that all tasks may cost together.")]
 OverTokens = Annotated[int | None, typer.Option("--total-tokens", min=1, help="Most tokens of all tasks together.")]
 OverSeconds = Annotated[float | None, typer.Option("--total-s", min=0, help="Most seconds of all tasks together.")]
@@ -101,8 +100,7 @@ OverCalls = Annotated[
 
 @guarded
 @options.takes(
-    "model", "strategy", "sandbox", "approve", "read_only", "answer", "instructions",
-    old={"budget": "--total-money N, --total-tokens N, --total-s N or --total-model-calls N"}, panels=True,
+    "model", "strategy", "sandbox", "approve", "read_only", "answer", "instructions", panels=True,
 )  # fmt: skip
 def batch(
     file: File,
@@ -112,7 +110,6 @@ def batch(
     concurrency: Concurrency = 4,
     on: On = None,
     retry: Retry = False,
-    budget: OverAll = None,
     total_money: OverMoney = None,
     total_tokens: OverTokens = None,
     total_s: OverSeconds = None,
@@ -130,8 +127,7 @@ def batch(
     if on is None:
         prepare_model(**given)
     money = None if total_money is None else Decimal(str(total_money))
-    total = Limits(total_model_calls, total_tokens, total_s, money)
-    limits = replace(total, **_limits(budget or ()))
+    limits = Limits(total_model_calls, total_tokens, total_s, money)
     settings = Settings.load(**given | {"keep_runs": True})
     set_here = {name: getattr(settings, name) for name in settings.model_fields_set}
     opened = AgentOptions(source, set_here)
@@ -186,33 +182,6 @@ def _tasks(file: str) -> list[BatchTask]:
     if file == "-":
         return read_tasks(sys.stdin.buffer, "standard input")
     return read_tasks(lines_of(file), file, Path(file).parent)
-
-
-_NUMBERS: Mapping[str, type[int | float | Decimal]] = {
-    "money": Decimal,
-    "tokens": int,
-    "model_calls": int,
-    "seconds": float,
-}
-"""What ``--budget`` takes: fields of :class:`Limits`."""
-
-
-def _limits(pairs: Sequence[str]) -> dict[str, Any]:
-    """``["money=5", "seconds=3600"]`` → fields of :class:`Limits`.
-
-    Raises:
-        UsageError: a name is not known, or a value is no number.
-    """
-    made: dict[str, Any] = {}
-    for pair in pairs:
-        name, _, text = pair.partition("=")
-        name = name.strip().replace("-", "_")
-        try:
-            made[name] = _NUMBERS[name](text)
-        except (KeyError, ValueError, ArithmeticError):
-            known = ", ".join(f"{each}=NUMBER" for each in _NUMBERS)
-            raise UsageError(f"--budget takes {known}, not {pair!r:.100}") from None
-    return made
 
 
 def _results(file: str, output: Path | None) -> Path:

@@ -25,7 +25,6 @@ _DESCRIBED = 100
 
 
 @guarded
-@options.takes(old={"width": ""})
 def browse(
     tools: options.Tools = None,
     folder: Annotated[
@@ -39,7 +38,6 @@ def browse(
         int | None, typer.Option("--depth", "-d", min=1, max=40, help="Depth of the menu to show.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Lines to show.")] = _LISTED,
-    width: Annotated[int, typer.Option("--width", min=2, max=200, help="Entries of a page.")] = WIDTH,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write all of it as one page to this file.")
     ] = None,
@@ -56,7 +54,7 @@ def browse(
     if output is not None:
         writable(output, force)
     index = _opened(tools, folder, openapi)
-    menu = index.menu(width)
+    menu = index.menu(WIDTH)
     begin = _place_of(menu, index, tool)[:-1] if tool is not None else found(menu, path)
     if output is not None:
         _write_page(index, menu, output, as_json)

@@ -59,7 +59,6 @@ def keep(
     ] = None,
     tools: options.ToolsNow = None,
     openapi: options.OpenApi = None,
-    auth: options.Auth = None,
     trust_run: Annotated[
         bool,
         typer.Option("--trust-run", help="Load what its trace names, even if others could have written to its folder."),
@@ -81,7 +80,7 @@ def keep(
     from atc.run.keeping import keep as kept_as
 
     stored = open_store(Settings.load()).find(run)
-    source, _ = kept_source(stored, tools, openapi, auth, trust_run=trust_run)
+    source, _ = kept_source(stored, tools, openapi, trust_run=trust_run)
     edits = Edits(_renamed(param or ()), lift or (), constant or (), about)
     with Agent(source.opened(), **given) as agent:
         proposal = asyncio.run(propose(agent, stored, name, edits))

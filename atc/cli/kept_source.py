@@ -20,7 +20,6 @@ def kept_source(
     stored: StoredRun,
     tools: list[str] | None,
     openapi: list[str] | None,
-    auth: list[str] | None,
     *,
     trust_run: bool = False,
 ) -> tuple[options.Source, Strategy | None]:
@@ -29,7 +28,7 @@ def kept_source(
     Args:
         stored: the run.
         tools: where they are now, if not where they were.
-        openapi: options of OpenAPI documents. ``auth``: credentials.
+        openapi: options of OpenAPI documents.
         trust_run: load what its trace names, even if others could have written to its folder.
 
     Raises:
@@ -42,8 +41,7 @@ def kept_source(
         source = options.Source(tools, openapi=None if strange else source.openapi)
     if not source.tools:
         raise UsageError(f"run {stored.run_id} does not say where its tools were: name them with --tools")
-    pairs = (*(source.openapi or ()), *(options.openapi_pairs(openapi, None, auth) or ()))
-    return replace(source, openapi=[*pairs]), strategy
+    return replace(source, openapi=[*(source.openapi or ()), *(openapi or ())]), strategy
 
 
 def named_again(stored: StoredRun, tools: Sequence[str] | None) -> str:

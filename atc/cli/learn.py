@@ -88,7 +88,7 @@ app = typer.Typer(cls=Learners)
 
 @app.callback(invoke_without_command=True)
 @guarded
-@options.takes(old={"seed": ""})
+@options.takes()
 def learn(
     context: typer.Context,
     pairs: Annotated[
@@ -102,7 +102,6 @@ def learn(
     rollback: Annotated[
         bool, typer.Option("--rollback", help="Go back to what was there before the last time.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     as_json: options.Json = False,
 ) -> None:
     """Learn from your own runs which tools your tasks are for, so that the right ones come first.
@@ -114,7 +113,7 @@ def learn(
     if context.invoked_subcommand is not None:
         return
     report_links(LEARN.has("links"))
-    _learn(pairs, source, index, rollback=rollback, seed=seed, as_json=as_json)
+    _learn(pairs, source, index, rollback=rollback, as_json=as_json)
 
 
 LINKS = "links.json"
@@ -127,7 +126,6 @@ def _learn(
     folder: Path | None,
     *,
     rollback: bool,
-    seed: int,
     as_json: bool,
 ) -> None:
     """Learn, or roll back; print what came of it, and end with an exit code.
@@ -161,7 +159,7 @@ def _learn(
         asked, unknown = pairs_of_runs(runs), 0
     try:
         with stages(silent=as_json) as told:
-            found = learn_adapter(index, asked, seed=seed, progress=told)
+            found = learn_adapter(index, asked, progress=told)
     except TooLittle as error:
         raise not_enough(error, as_json=as_json) from None
     path = own.keep(found.adapter, index) if found.adapter is not None else None

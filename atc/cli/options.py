@@ -21,7 +21,7 @@ from rich.text import Text
 from typer.models import OptionInfo
 
 from atc import wording
-from atc._host.trust import RETIRED, SECRET
+from atc._host.trust import SECRET
 from atc._records.choices import SessionWord
 from atc.cli.console import clean, err
 from atc.cli.recorded import session_choice
@@ -67,8 +67,6 @@ OpenApi = Annotated[
         "all. May be given several times.",
     ),
 ]
-ServiceUrl = Annotated[str | None, typer.Option("--service-url", hidden=True, help="As --openapi service_url=URL.")]
-Auth = Annotated[list[str] | None, typer.Option("--auth", hidden=True, help="As --openapi auth.SCHEME=CREDENTIAL.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Show why each tool is offered, and which tool needs which.")
@@ -117,15 +115,14 @@ class Source:
         if not isinstance(note, dict):
             return NOWHERE
         lists = [note.get(name) for name in ("tools", "only", "openapi")]
-        texts = [note.get(name) for name in ("documents", "service_url")]
+        documents = note.get("documents")
         is_lists = all(
             each is None or (isinstance(each, list) and all(isinstance(e, str) for e in each)) for each in lists
         )
-        if not (is_lists and all(each is None or isinstance(each, str) for each in texts)):
+        if not (is_lists and (documents is None or isinstance(documents, str))):
             return NOWHERE
         tools, only, openapi = lists
-        address = [f"service_url={texts[1]}"] if texts[1] else []  # how 0.1 wrote it
-        return cls(tools or (), only, texts[0], [*(openapi or ()), *address] or None)
+        return cls(tools or (), only, documents, openapi)
 
 
 NOWHERE = Source()
@@ -137,30 +134,14 @@ class Given(dict[str, Any]):
     """Settings that a command line gives, by name. A parameter of this type gives their options to a command."""
 
 
-_NAMES = {"tool_index": ("--index", "-i"), "retrieval": ("--retrieval", "--way")}
-"""Names of options that are not their setting's."""
-_FLAGS = {
-    "ask_user": {"--ask": "ask"},
-    "cache": {"--cache": "true"},
-    "learn": {"--no-learn": "false"},
-    "read_only": {"--read-only": "true"},
-    "sentence": {"--sentence": "true", "--no-sentence": "false"},
-}
-"""Options without a value: what the setting is then."""
+_FLAGS = {"ask_user": ("--ask", "ask"), "read_only": ("--read-only", "true")}
+"""Settings whose option has no value: its name, and what the setting is then."""
 _MORE_HELP = {
     "approve": "How to approve calls that change something: ask, never, always, or park (the run ends, and waits). "
     "Default: ask on a terminal, else never.",
     "ask_user": "Let programs ask you. Without a terminal the run ends with the question (exit code 7).",
     "instructions": "Standing wishes besides the task, such as `answer in German`; @FILE reads them from a file.",
 }
-_HIDDEN = (
-    "audit", "base_url", "budget_money", "budget_s", "cache", "context_tokens", "learn", "max_revisions", "permissions",
-    "prompt_tokens", "retrieval", "reuse_reads_s", "rules", "sandbox_require", "scorers", "sentence", "tool_index",
-    "warnings",
-)  # fmt: skip
-"""Settings whose own options are taken until the next version, with a line that says ``--set``."""
-
-
 PANELS = {
     "Task": ("image", "dry_run", "answer", "instructions", "ask_user"),
     "Tools": ("tools", "only", "documents", "openapi", "probe"),
@@ -172,47 +153,42 @@ PANELS = {
 
 
 def takes(
-    *shown: str, settable: Sequence[str] = (), old: Mapping[str, str] | None = None, panels: bool = False
+    *shown: str, settable: Sequence[str] = (), panels: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of its parameters of the types :class:`Source` and :class:`Given`.
 
     Args:
         shown: the settings that have an option of their own in the help; ``--set`` takes all.
-        settable: the command's own parameters that ``--set`` takes, too: numbers, texts, or lists of texts. Their own
-            options are taken until the next version, with a line that says ``--set``.
-        old: other parameters whose options end with this version, each with what to write instead, or nothing.
+        settable: the command's own parameters that ``--set`` takes, too: numbers, texts, or lists of texts.
         panels: show the options in :data:`PANELS`.
     """
-    replaced = {name: f"--set {name}=VALUE" for name in settable} | dict(old or {})
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters
-        taken = {option for each in own.values() for option in _options_of(each)}
         parameters: list[Parameter] = []
         made: dict[str, Callable[[dict[str, Any]], Any]] = {}
         the_context = next((name for name, each in own.items() if each.annotation is typer.Context), "")
-        if replaced and not the_context:
+        if settable and not the_context:
             parameters.append(_parameter(_CONTEXT, typer.Context, Parameter.empty))
         for name, each in own.items():
             if each.annotation is Source:
                 parameters += _source_parameters()
                 made[name] = partial(_source, needed=each.default is Parameter.empty)
             elif each.annotation is Given:
-                options = list(_setting_options(shown, taken))
-                parameters += [option.parameter for option in options]
+                parameters += map(_setting_parameter, shown)
                 parameters.append(_parameter("set_", _set_option(own, settable)))
-                made[name] = partial(_given, options, settable)
-            elif name in replaced:
-                hidden = _hidden(each.annotation, f"As {replaced[name] or 'by default'}.")
+                made[name] = partial(_given, shown, settable)
+            elif name in settable:
+                hidden = _without_option(name, each.annotation)
                 parameters.append(each.replace(annotation=hidden, kind=Parameter.KEYWORD_ONLY))
             else:
                 parameters.append(each.replace(kind=Parameter.KEYWORD_ONLY))
 
         @wraps(command)
         def wrapped(**values: Any) -> None:
-            if replaced:
+            if settable:
                 context = values[the_context] if the_context else values.pop(_CONTEXT)
-                _take_own(context, values, settable, replaced)
+                _take_own(context, values, settable)
             command(**{name: make(values) for name, make in made.items()}, **values)
 
         if panels:
@@ -249,22 +225,12 @@ def _in_panel(parameter: Parameter) -> Parameter:
     return parameter.replace(annotation=Annotated[(parameter.annotation.__origin__, *parts)])
 
 
-def _options_of(parameter: Parameter) -> Iterable[str]:
-    """The names of the option that a parameter is."""
-    for each in getattr(parameter.annotation, "__metadata__", ()):
-        if isinstance(each, OptionInfo):
-            names = [name for name in (each.default, *(each.param_decls or ())) if isinstance(name, str)]
-            yield from (part for name in names for part in name.split("/"))
-            if not names:
-                yield f"--{parameter.name.replace('_', '-')}"
-
-
-def _hidden(annotation: Any, text: str) -> Any:
-    """The annotation of an option that is not shown."""
+def _without_option(name: str, annotation: Any) -> Any:
+    """Return the annotation of a parameter that ``--set`` alone gives: what is said of it names that."""
     options = [each for each in annotation.__metadata__ if isinstance(each, OptionInfo)]
-    hidden = copy(options[0])
-    hidden.hidden, hidden.help = True, text
-    return Annotated[annotation.__origin__, hidden]
+    made = copy(options[0])
+    made.hidden, made.default, made.param_decls = True, f"--set {name}", ()
+    return Annotated[annotation.__origin__, made]
 
 
 def _set_option(own: Mapping[str, Parameter], settable: Sequence[str]) -> Any:
@@ -287,10 +253,8 @@ def _listed(own: Mapping[str, Parameter], settable: Sequence[str]) -> str:
     return " ".join(shown)
 
 
-def _take_own(
-    context: typer.Context, values: dict[str, Any], settable: Sequence[str], replaced: Mapping[str, str]
-) -> None:
-    """Move what ``--set`` says of the command's own parameters to them, and tell of options that end.
+def _take_own(context: typer.Context, values: dict[str, Any], settable: Sequence[str]) -> None:
+    """Move what ``--set`` says of the command's own parameters to them.
 
     Raises:
         UsageError: a value is wrong.
@@ -307,11 +271,7 @@ def _take_own(
         values["set_"] = others
     for each in context.command.params:
         source = context.get_parameter_source(each.name or "")
-        if source is None or each.name not in replaced:
-            continue
-        if source.name == "COMMANDLINE":
-            _tell_of_old(each.opts[0], replaced[each.name])
-        if given := texts.get(each.name):
+        if source is not None and (given := texts.get(each.name or "")):
             try:
                 values[each.name] = each.process_value(context, given if each.multiple else given[-1])
             except typer.BadParameter as error:
@@ -320,17 +280,14 @@ def _take_own(
 
 
 def _source_parameters() -> Iterable[Parameter]:
-    yield _parameter("tools", Tools)
-    hidden = {"service_url": ServiceUrl, "auth": Auth}
-    for name, annotation in ({"only": Only, "documents": Documents, "openapi": OpenApi} | hidden).items():
+    for name, annotation in {"tools": Tools, "only": Only, "documents": Documents, "openapi": OpenApi}.items():
         yield _parameter(name, annotation)
 
 
 def _source(values: dict[str, Any], *, needed: bool) -> Source:
-    openapi = openapi_pairs(values.pop("openapi"), values.pop("service_url"), values.pop("auth"))
     named = values.pop("tools") or ()
     tools = named_tools(named) if needed else named
-    return Source(tools, values.pop("only"), values.pop("documents"), openapi)
+    return Source(tools, values.pop("only"), values.pop("documents"), values.pop("openapi"))
 
 
 def named_tools(given: Sequence[str] | None) -> list[str]:
@@ -358,77 +315,25 @@ def default_tools() -> list[str]:
         raise UsageError(f"{DEFAULT_TOOLS} cannot be read ({error}): quote its words as in a shell") from None
 
 
-def openapi_pairs(
-    openapi: Sequence[str] | None, service_url: str | None, auth: Sequence[str] | None
-) -> list[str] | None:
-    """The pairs of ``--openapi``, with what the options of an older version say."""
-    if service_url:
-        _tell_of_old("--service-url", "--openapi service_url=URL")
-    if auth:
-        _tell_of_old("--auth", "--openapi auth.SCHEME=CREDENTIAL")
-    more = [*([f"service_url={service_url}"] if service_url else ()), *(f"{_AUTH}{pair}" for pair in auth or ())]
-    return [*(openapi or ()), *more] or None
+def _setting_parameter(setting: str) -> Parameter:
+    """Return the parameter whose option gives a setting."""
+    said = Settings.model_fields[setting].description or ""
+    text = _MORE_HELP.get(setting, f"{said[0].upper()}{said[1:]}.")
+    option = _FLAGS[setting][0] if setting in _FLAGS else f"--{setting.replace('_', '-')}"
+    kind: Any = bool if setting in _FLAGS else str
+    return _parameter(f"set_{setting}", Annotated[kind | None, typer.Option(option, help=text)])
 
 
-@dataclass(frozen=True)
-class _SettingOption:
-    """An option that gives a setting."""
-
-    setting: str
-    names: tuple[str, ...]
-    hidden: bool
-
-    @property
-    def flags(self) -> Mapping[str, str]:
-        """Its names, each with what it makes of the setting, if it takes no value."""
-        return _FLAGS.get(self.setting, {})
-
-    @property
-    def key(self) -> str:
-        """The name of the parameter."""
-        return f"set_{self.setting}"
-
-    @property
-    def parameter(self) -> Parameter:
-        """The parameter of the command."""
-        said = Settings.model_fields[self.setting].description or ""
-        text = _MORE_HELP.get(self.setting, f"{said[0].upper()}{said[1:]}.")
-        info = typer.Option(*self.names, help="As --set." if self.hidden else text, hidden=self.hidden)
-        return _parameter(self.key, Annotated[(bool if self.flags else str) | None, info])
-
-    def given(self, value: Any) -> tuple[str, str]:
-        """The name that was used, and what the setting is then, as text."""
-        if not self.flags:
-            return " or ".join(name for name in self.names if name.startswith("--")), str(value)
-        return next(iter(self.flags.items())) if value else [*self.flags.items()][-1]
-
-
-def _setting_options(shown: Sequence[str], taken: Container[str]) -> Iterable[_SettingOption]:
-    """The options of settings that a command has: those that are shown, and old ones whose names it does not use.
-
-    A command that shows none never had the old ones.
-    """
-    for setting in (*shown, *(each for each in _HIDDEN if shown and each not in shown)):
-        flags = _FLAGS.get(setting)
-        names = ("/".join(flags),) if flags else _NAMES.get(setting, (f"--{setting.replace('_', '-')}",))
-        if setting == "retrieval" and setting in shown:
-            names = names[:1]  # the other one is an old name
-        if not any(name in taken for name in names):
-            yield _SettingOption(setting, names, setting not in shown)
-
-
-def _given(options: Sequence[_SettingOption], settable: Sequence[str], values: dict[str, Any]) -> Given:
+def _given(shown: Sequence[str], settable: Sequence[str], values: dict[str, Any]) -> Given:
     """The settings that a command line gives, each as the setting has it.
 
     Raises:
         UsageError: there is no such setting, or its value is wrong.
     """
     texts = dict(_pair(pair, settable) for pair in values.pop("set_") or ())
-    for option in options:
-        if (value := values.pop(option.key)) is not None:
-            name, texts[option.setting] = option.given(value)
-            if option.hidden:
-                _tell_of_old(name, f"--set {option.setting}={texts[option.setting] if option.flags else 'VALUE'}")
+    for setting in shown:
+        if value := values.pop(f"set_{setting}"):
+            texts[setting] = _FLAGS[setting][1] if setting in _FLAGS else str(value)
     if "instructions" in texts:
         texts["instructions"] = instructions_of(texts["instructions"])
     read, given = EnvSettingsSource(Settings), {}
@@ -456,8 +361,6 @@ def _pair(pair: str, settable: Sequence[str] = ()) -> tuple[str, str]:
     name = _name(name)
     if not sign:
         raise UsageError(f"--set takes NAME=VALUE, not {pair!r:.100}")
-    if name in RETIRED:
-        raise UsageError(f"--set: there is no setting {name!r} any more: `atc doctor --settings` lists what there is")
     if name not in Settings.model_fields:
         near = difflib.get_close_matches(name[:80], [*Settings.model_fields, *settable], 1)
         hint = f"did you mean {near[0]}?" if near else "`atc doctor --settings` lists all"
@@ -465,12 +368,6 @@ def _pair(pair: str, settable: Sequence[str] = ()) -> tuple[str, str]:
     if name in SECRET:
         raise UsageError(f"--set {name}: others on this machine see a command line; set ATC_{name.upper()}")
     return name, text
-
-
-def _tell_of_old(option: str, instead: str) -> None:
-    now = f"{option} is now `{instead}`; " if instead else ""
-    text = f"atc: {now}the next version does not take {option}"
-    err.print(text, markup=False, style="yellow")
 
 
 def opened(

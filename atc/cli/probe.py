@@ -47,8 +47,6 @@ def probe(
     ] = None,
     only: options.Only = None,
     openapi: options.OpenApi = None,
-    service_url: options.ServiceUrl = None,
-    auth: options.Auth = None,
     max_tries: Annotated[
         int, typer.Option(min=0, help="Rounds in which a model is asked for values; 0: no model.")
     ] = 3,
@@ -77,8 +75,7 @@ def probe(
     """Call tools until they are documented: arguments, response fields, an example each. Only reads are called."""
     if check is not None and output is not None:
         raise UsageError("--check writes no documents: leave -o out")
-    pairs = options.openapi_pairs(openapi, service_url, auth)
-    opened = options.opened(options.named_tools(tools), only=only, openapi=pairs, undeclared=True)
+    opened = options.opened(options.named_tools(tools), only=only, openapi=openapi, undeclared=True)
     view = None if as_json else View(err)
     settings = Settings.load(**given)
     decides = "always" if test_account else _approve(settings.approve, view)

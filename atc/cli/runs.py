@@ -224,7 +224,6 @@ def resume(
     tools: options.ToolsNow = None,
     openapi: options.OpenApi = None,
     image: Images = None,
-    auth: options.Auth = None,
     reply: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Your answer to the question that the run ended with.")
     ] = None,
@@ -246,7 +245,7 @@ def resume(
     trace names them. If somebody else can write to the folder of the run, it asks you first.
     """
     stored = _store().find(run)
-    source, strategy = kept_source(stored, tools, openapi, auth, trust_run=trust_run)
+    source, strategy = kept_source(stored, tools, openapi, trust_run=trust_run)
     view = Shown(None if as_json else RunView(out))
     if "ask_user" not in given and _asks(stored):
         given["ask_user"] = "ask"

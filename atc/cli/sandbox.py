@@ -103,10 +103,7 @@ def _print(report: Report) -> None:
 
 @app.command()
 @guarded
-@options.takes(
-    settable=("drain_s", "max_runs_per_tenant", "pause_s", "advertise"),
-    old={"require": "--set sandbox_require=VALUE"},
-)
+@options.takes(settable=("drain_s", "max_runs_per_tenant", "pause_s", "advertise"))
 def serve(
     given: options.Given,
     host: Annotated[
@@ -134,9 +131,6 @@ def serve(
             envvar="ATC_SERVE_MAX_RUNS_PER_TENANT", min=0, help="Programs of one tenant at once; 0: its share."
         ),
     ] = 0,
-    require: Annotated[
-        str | None, typer.Option(help="Least isolation, N, L or F; without it nothing is served. [default: L]")
-    ] = None,
     drain_s: Annotated[
         float, typer.Option(envvar="ATC_SERVE_DRAIN_S", min=0, help="Seconds that runs get to end after SIGTERM.")
     ] = 30.0,
@@ -175,8 +169,6 @@ def serve(
     except ImportError as error:
         raise EnvironmentProblem(f"{error.name} is not installed: {install_command('service')}") from None
 
-    if require is not None:
-        given["sandbox_require"] = require
     settings = Settings.load(**given)
     made = ServiceSettings(
         Tenants(tokens_given(tenants, token_file, "ATC_SERVE_TOKEN", "default")),

@@ -42,7 +42,6 @@ def settle(
     ] = None,
     tools: options.ToolsNow = None,
     openapi: options.OpenApi = None,
-    auth: options.Auth = None,
     trust_run: TrustRun = False,
     as_json: options.Json = False,
 ) -> None:
@@ -56,7 +55,7 @@ def settle(
     if done is not None:
         found = _by_hand(stored, call, done=done)
     elif (found := _chosen(stored, call)) and _names_reads(given):
-        with _agent(stored, given, tools, openapi, auth, trust_run) as agent:
+        with _agent(stored, given, tools, openapi, trust_run) as agent:
             found = asyncio.run(agent.asettle(stored.run_id, calls=call))
     if as_json:
         print_json({"run_id": stored.run_id, "settled": [each.model_dump(mode="json") for each in found]})
@@ -109,7 +108,6 @@ def undo(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be called.")] = False,
     tools: options.ToolsNow = None,
     openapi: options.OpenApi = None,
-    auth: options.Auth = None,
     trust_run: TrustRun = False,
     as_json: options.Json = False,
 ) -> None:
@@ -119,7 +117,7 @@ def undo(
     doubt, or were undone before.
     """
     stored = open_store(Settings.load(**given)).find(run)
-    with _agent(stored, given, tools, openapi, auth, trust_run) as agent:
+    with _agent(stored, given, tools, openapi, trust_run) as agent:
         found = asyncio.run(agent.aundo(stored.run_id, dry_run=True))
         if not dry_run and any(each.outcome == "planned" for each in found.calls):
             if not as_json:
@@ -152,13 +150,12 @@ def _agent(
     given: dict[str, Any],
     tools: list[str] | None,
     openapi: list[str] | None,
-    auth: list[str] | None,
     trust_run: bool,
 ) -> Any:
     from atc.agent import Agent
     from atc.models.base import NoModel
 
-    source, _ = kept_source(stored, tools, openapi, auth, trust_run=trust_run)
+    source, _ = kept_source(stored, tools, openapi, trust_run=trust_run)
     return Agent(source.opened(), model=NoModel(), **given)
 
 

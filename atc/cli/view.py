@@ -146,8 +146,7 @@ class RunView:
         names = ", ".join(data["tools"])
         self.line(f"tools ({len(data['tools'])} of {data['of']}): {names}", "dim")
         sketch = SketchFacts.of_trace(data)
-        notes = [] if sketch.why else list(data.get("needs", ()))  # an older version wrote it
-        for line in (*notes, *sketches.lines(sketch, whole=self._verbose)):
+        for line in sketches.lines(sketch, whole=self._verbose):
             self.line(f"  {line}", "dim")
         for notice in sketch.notices:
             self.line(f"  note: {notice}", "yellow")
@@ -214,7 +213,7 @@ class RunView:
             self._console.print(Syntax(text, language, theme="ansi_dark", background_color="default"))
         else:
             self.line(text)
-        for note in data.get("rewrites", data.get("mended", ())):
+        for note in data.get("rewrites", ()):
             self.line(f"  rewritten: {note}", "dim")
         self._program = program
 

@@ -221,8 +221,6 @@ class Record:
             KeyError, TypeError, ValueError: it is no record of this version.
         """
         fields = {name: raw[name] for name in ("name", "state", "reason", "round", "tries", "description", "statuses")}
-        if fields["state"] == "not":  # its name in older records
-            fields["state"] = "undocumented"
         return cls(
             **fields,
             helpers=tuple(raw["helpers"]),

@@ -354,7 +354,7 @@ class Apply(Strategy):
         await asyncio.to_thread(run.recovery.restore, stored)
         before = await asyncio.to_thread(stored.last, "tools_chosen") or {"tools": ()}
         fixed = await asyncio.to_thread(stored.first, "tools_chosen") or {}
-        run.broker.repairs.key_aliases = read_key_aliases(fixed.get("respellings"))
+        run.broker.repairs.key_aliases = read_key_aliases(fixed.get("key_aliases"))
         known = tools_before(before["tools"], run.broker, run.all_tools)
         run.gone = known.gone
         tools = run.all_tools.only(*known.chosen, *known.called)

@@ -19,6 +19,8 @@ class Chain(Strategy):
     name = "chain"
     policy: type[ChainPolicy] = ChainPolicy
     """Which program comes next, and what a warning costs."""
+    loop: type[ProgramLoop] = ProgramLoop
+    """Which writes, checks, runs and traces it."""
 
     def __init__(self, options: WritingOptions = DEFAULT_OPTIONS) -> None:
         """Take ``options``: how programs are written, checked and traced."""
@@ -34,6 +36,6 @@ class Chain(Strategy):
         return await self._act(run, programs, stored)
 
     async def _act(self, run: Run, before: Sequence[str] = (), stored: StoredRun | None = None) -> Ending:
-        async with ProgramLoop.open(run, self._options, look=True) as loop:
+        async with self.loop.open(run, self._options, look=True) as loop:
             first = loop.resumed(stored) if stored is not None else None
             return await revise(loop, self.policy(loop, before), first)

@@ -53,7 +53,6 @@ class Paper(Strategy):
             tools="json",
             example=example,
             revision="edit",
-            attribution="model",
             check=False,
             dialects=False,
             revision_temperature=0.0,

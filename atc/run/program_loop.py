@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from typing import Any, Self, TypeVar
 
-from atc import wording
 from atc._records.events import Findings
 from atc._records.outcome import Outcome
 from atc._records.packing import as_text
@@ -291,7 +290,7 @@ class ProgramLoop:
         Raises:
             ModelError, ModelUnavailable, BudgetExceeded: from the model, which is asked where structure gives nothing.
         """
-        own, way = self.grounds, self.options.attribution
+        own = self.grounds
         fault = await self.traced(draft, outcome)
         if fault is None:
             return None
@@ -299,10 +298,8 @@ class ProgramLoop:
             fault = fault.model_copy(update={"offered": tuple(asked)})
         untraced = fault.tool is None and fault.kind == "answer" and fault.case not in _OF_NO_TOOL and bool(own)
         if self.options.author == "caller":
-            way, untraced = "structure", False
-        if way == "none":
-            fault = _bare(fault, outcome)
-        elif fault.cause is None and (way == "model" or untraced):
+            untraced = False
+        if fault.cause is None and untraced:
             named = await self.writer.name_culprit(draft.source, fault.message)
             fault = fault.model_copy(update={"tool": named, "call": None, "by": "model"})
         fault = await self.run.recovery.recovered(fault, self.requests.add, draft.program)
@@ -338,18 +335,3 @@ class ProgramLoop:
                 warnings=self.warned(draft).silent if fault is not None else (),
             )
         )
-
-
-def _bare(fault: Fault, outcome: Outcome) -> Fault:
-    """The fault as a plain traceback tells it: no tool, no evidence (to measure what attribution is worth)."""
-    error = outcome.error
-    return Fault(
-        kind="program",
-        case=FaultCase.RAISED,
-        raised=error.raised if error is not None else None,
-        reason="" if error is not None else wording.fault_alone(fault),
-        line=fault.line,
-        source_line=fault.source_line,
-        cause=fault.cause,
-        hint=fault.hint,
-    )

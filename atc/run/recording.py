@@ -71,8 +71,8 @@ def recording_of(stored: StoredRun) -> Recording:
         stored: a run that has an answer.
 
     Raises:
-        UsageError: it has none, it was a dry run, its trace lacks what a replay needs (an older version wrote it, a
-            value was cut), or a credential that was masked stands where the program gave it. The message names where.
+        UsageError: it has none, it was a dry run, its trace lacks what a replay needs (a value was
+            cut), or a credential that was masked stands where the program gave it. The message names where.
         TraceError: a line of its trace is damaged.
     """
     if not stored.exists:
@@ -167,8 +167,6 @@ class _Trace:
             raise UsageError(f"run {run_id} has no answer (it is {status}), so there is nothing to replay")
         if self.program is None:
             raise UsageError(f"run {run_id} ran no program, so there is nothing to replay")
-        if "tools" not in self.program and self.calls:
-            raise UsageError(f"run {run_id} was made by an older version, whose runs cannot be replayed: run it again")
 
     def recording(self, run_id: str) -> Recording:
         """Return what the last program was, and what it was answered."""
@@ -201,8 +199,6 @@ class _Trace:
         read = self.program_ended.get("all_pages") or []
         of_pages = {number for each in read for number, _, _ in each["calls"]}
         of_pages |= {each["failed"] for each in read if "failed" in each}
-        if any(call.get("page") and not read for call in self.calls):
-            raise UsageError(f"run {run_id} was made by an older version, whose {ALL_PAGES} cannot be replayed")
         replaced = {call["index"]: call for call in self.calls if _answers_for(call, by_index)}
         in_vain = {call.get("repaired_by") for call in self.calls if call["index"] not in replaced}
         given_by = {call["repaired_by"]: _given(call) for call in replaced.values()}

@@ -281,7 +281,7 @@ class Run:
         before = await asyncio.to_thread(stored.last, "tools_chosen") if stored is not None else None
         fixed = await asyncio.to_thread(stored.first, "tools_chosen") if stored is not None else None
         if fixed is not None:
-            self.broker.repairs.key_aliases = read_key_aliases(fixed.get("respellings"))
+            self.broker.repairs.key_aliases = read_key_aliases(fixed.get("key_aliases"))
         known = tools_before(() if before is None else before["tools"], self.broker, self.all_tools)
         self.gone = known.gone if stored is not None else ()
         if before is not None and not {*before["tools"]}.intersection(known.gone):
@@ -312,7 +312,7 @@ class Run:
     def _key_aliases(self) -> dict[str, Any]:
         """The run's table as the trace keeps it, so that the run makes the same calls after a resume."""
         table = self.broker.repairs.key_aliases
-        return {"respellings": {tool: dict(keys) for tool, keys in table.items()}} if table else {}
+        return {"key_aliases": {tool: dict(keys) for tool, keys in table.items()}} if table else {}
 
     def _with_used(self, found: Toolset) -> Toolset:
         """What was found for a task, and the tools of the tasks before it; these take half the places at most."""

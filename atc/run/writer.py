@@ -56,7 +56,6 @@ class WritingOptions:
             what the line worked with (ATC §3.3, Eq. 2); short ``notes`` alone, without a program; or ``edit``, a
             dialogue of programs and errors, as ``atc-paper`` has it. ``None``: notes for a model that wants an example,
             for it repeats what it is shown; the program for any other.
-        attribution: how a fault is traced to a tool: by structure, by the model (§3.3), or not at all.
         check: check programs, and repair them by the tools' schemas, before they run.
         max_rejections: programs beside the revisions that the check may refuse; ``None``: as many as the setting
             ``max_revisions``.
@@ -70,7 +69,6 @@ class WritingOptions:
     demonstrations: bool = False
     example: bool | None = None
     revision: Literal["program", "notes", "edit"] | None = None
-    attribution: Literal["structure", "model", "none"] = "structure"
     check: bool = True
     max_rejections: int | None = None
     dialects: bool = True

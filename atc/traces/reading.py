@@ -70,7 +70,7 @@ def read_event(path: object, number: int, line: bytes) -> dict[str, Any]:
 
     Raises:
         TraceError: it is no event.
-        UsageError: a newer version of ATC wrote it.
+        UsageError: it is of another format.
     """
     try:
         event = json.loads(line)
@@ -79,8 +79,11 @@ def read_event(path: object, number: int, line: bytes) -> dict[str, Any]:
     if not isinstance(event, dict) or not isinstance(event.get("data"), dict):
         raise damaged(path, number, "it is no event")
     version = event.get("v", VERSION)
-    if isinstance(version, int) and version > VERSION:
-        raise UsageError(f"{path} was written by a newer version of ATC: read it with that one")
+    if type(version) is int and version != VERSION:
+        raise UsageError(
+            f"{path} has format {version}, and this version of ATC reads format {VERSION} alone: use the version that "
+            "wrote it, or delete the run (`atc runs delete`)"
+        )
     at = event.get("at")
     kind = event.get("kind")
     if version != VERSION or not isinstance(kind, str) or isinstance(at, bool) or not isinstance(at, int | float):
@@ -90,7 +93,7 @@ def read_event(path: object, number: int, line: bytes) -> dict[str, Any]:
             _adapter(kind).validate_python(event["data"], strict=True)
         except ValidationError as error:
             for wrong in error.errors(include_url=False, include_input=False):
-                if wrong["type"] != "missing":  # an older version, or somebody's own tool, wrote less
+                if wrong["type"] != "missing":  # somebody's own tool wrote less
                     where = ".".join(map(str, wrong["loc"]))
                     raise damaged(path, number, f"{kind}, {where}: {wrong['msg']}") from None
         except RecursionError as error:

@@ -85,8 +85,6 @@ def _finding(f: Finding) -> str:
             return f"{what} stands in neither the task nor a response: take it {f.sources[0]}"
         case "name_for_id":
             return f"{f.arguments[0]} of {f.tool} is an id, and a name is given: take it {f.sources[0]}"
-        case "type_error" | "from_memory" | "answer_type" | "unused_fact":  # of an older version
-            return f.reason
         case "broken_tool":
             others = (", then " if f.in_order else " or ").join(f.instead)
             return f"{f.tool} is down in this run: call {others} in its place"

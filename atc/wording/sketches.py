@@ -172,8 +172,6 @@ def why(reason: Why, sketch: SketchFacts) -> str:
             return f"planned for sub-goal {reason.number}{goal}"
         case "asked":
             return f"query {reason.number} of the model"
-        case "said":
-            return ": ".join(["the model picked it", *filter(None, [" › ".join(reason.path)])])
         case "earlier":
             return "an earlier task used it"
         case "first":

@@ -11,7 +11,7 @@ from atc.run.paper import Paper
 from atc.run.writer import WritingOptions
 from atc_research.naviagent.navigate import Navigate
 from atc_research.reto.layered_calls import LayeredCalls
-from benchmarks.systems.atc import Atc, ChainOfCountedFindings
+from benchmarks.systems.atc import Atc, ChainOfCountedFindings, ChainWithPlainErrors
 from benchmarks.systems.base import Answer, Job, System
 from benchmarks.systems.function_calling import FunctionCalling
 from benchmarks.systems.peer import Peer
@@ -38,7 +38,7 @@ ALPHA, PAPER_ALPHA = "atc-alpha:", "atc-paper-alpha:"
 MAX_ALPHA = 5
 
 _REPAIRS_OFF = ",".join(f"-{rule.id}" for rule in RULES if rule.step in {"call"}) or "default"
-_BARE = WritingOptions(tools="json", attribution="none", check=False)
+_BARE = WritingOptions(tools="json", check=False)
 _PAPER: dict[str, Any] = {"strategy": "atc-paper", "rules": "none"}
 SYSTEMS: dict[str, System] = {
     system.name: system
@@ -58,10 +58,10 @@ SYSTEMS: dict[str, System] = {
         Atc(
             "atc-attribution",
             "ATC whose revisions are shown the plain error",
-            {"strategy": Chain(WritingOptions(attribution="none"))},
+            {"strategy": ChainWithPlainErrors()},
         ),
         Atc("atc-replay", "ATC that makes every call anew in a revision", replay=False),
-        Atc("atc-all", "ATC without any of these", {"strategy": Chain(_BARE)}, replay=False),
+        Atc("atc-all", "ATC without any of these", {"strategy": ChainWithPlainErrors(_BARE)}, replay=False),
         Atc(
             "atc-demonstrated",
             "ATC that is shown how probing used its tools",

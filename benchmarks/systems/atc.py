@@ -9,13 +9,17 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from atc import wording
+from atc._records.outcome import Outcome
+from atc._records.records import FaultCase
 from atc.agent import Agent
 from atc.calls.broker import CallPolicy
 from atc.errors import EnvironmentProblem, ModelError
-from atc.facts import Finding
+from atc.facts import Fault, Finding
 from atc.result import Result
 from atc.run.chain import Chain
 from atc.run.chain_policy import MAX_ROUTED, ChainPolicy
+from atc.run.program_loop import ProgramLoop
 from atc.run.writer import Draft
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
@@ -133,3 +137,29 @@ class ChainOfCountedFindings(Chain):
 
     name = "chain-findings"
     policy = CountedFindings
+
+
+class ProgramsWithPlainErrors(ProgramLoop):
+    """The loop whose faults are what a plain traceback tells: no tool, no evidence."""
+
+    def fault_of(self, draft: Draft, outcome: Outcome) -> Fault | None:
+        if (fault := super().fault_of(draft, outcome)) is None:
+            return None
+        error = outcome.error
+        return Fault(
+            kind="program",
+            case=FaultCase.RAISED,
+            raised=error.raised if error is not None else None,
+            reason="" if error is not None else wording.fault_alone(fault),
+            line=fault.line,
+            source_line=fault.source_line,
+            cause=fault.cause,
+            hint=fault.hint,
+        )
+
+
+class ChainWithPlainErrors(Chain):
+    """The chain with that loop."""
+
+    name = "chain-plain-errors"
+    loop = ProgramsWithPlainErrors

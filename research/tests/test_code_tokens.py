@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atc._records.events import VERSION
 from atc.errors import UsageError
 from atc.traces.stores.files import FileRun
 from atc_research.toolweaver.code_tokens import CodeMask, CodeTokens, Frame, Turn, known
@@ -159,7 +160,7 @@ def test_a_run_becomes_a_trajectory(tmp_path: Path) -> None:
     ]
 
     def run(events: list[tuple[str, dict[str, object]]]) -> list[Turn]:
-        lines = [json.dumps({"v": 1, "kind": kind, "at": 0, "data": data}) for kind, data in events]
+        lines = [json.dumps({"v": VERSION, "kind": kind, "at": 0, "data": data}) for kind, data in events]
         (tmp_path / "trace.jsonl").write_text("\n".join(lines) + "\n")
         return turns_of(FileRun("r", tmp_path))
 

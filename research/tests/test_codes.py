@@ -207,7 +207,7 @@ def test_the_command_keeps_trained_codes_only_where_they_are_better(
 
     index(tmp_path / "a", 200, used(200))
     before = (tmp_path / "a" / "index.json").read_bytes()
-    arguments = ["learn", "codes", "--index", str(tmp_path / "a"), "--epochs", "3", "--json"]
+    arguments = ["tools", "learn", "codes", "--index", str(tmp_path / "a"), "--epochs", "3", "--json"]
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -40,7 +40,7 @@ def learn(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
 
 
 def atc_learn(*arguments: str) -> Ran:
-    return command("learn", "trajectories", "tasks.jsonl", "--index", "index", "-o", "out.jsonl", *arguments)
+    return command("tools", "learn", "trajectories", "tasks.jsonl", "--index", "index", "-o", "out.jsonl", *arguments)
 
 
 def tasks(*lines: Any) -> None:
@@ -199,7 +199,7 @@ def test_an_index_of_another_catalogue_is_told_before_any_call(learn: Callable[.
 
 
 def test_an_index_that_is_none_is_told() -> None:
-    ran = command("learn", "trajectories", "tasks.jsonl", "--index", "nowhere", "-o", "out.jsonl")
+    ran = command("tools", "learn", "trajectories", "tasks.jsonl", "--index", "nowhere", "-o", "out.jsonl")
     assert ran.exit_code == 3
     assert "nowhere" in ran.stderr
 

@@ -75,7 +75,7 @@ def test_both_stages_from_the_command_line(tmp_path: Path, monkeypatch: pytest.M
     assert (code, "0 of 60 steps; the same command goes on" in said) == (1, True)
     code, said = run(*train)
     assert (code, "60 steps over 4 examples" in said) == (0, True), said
-    asked = ["learn", "decoder", "ask", "write to Ann", *map(str, where), "--from", str(one), "--json"]
+    asked = ["tools", "learn", "decoder", "ask", "write to Ann", *map(str, where), "--from", str(one), "--json"]
     found = json.loads(CliRunner().invoke(app, asked).stdout)
     assert found[0]["tool"] == "mail/send"
     assert len(found) == 3

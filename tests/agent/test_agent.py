@@ -15,7 +15,7 @@ from atc import Agent, Result, RunFailed, Toolset, UsageError
 from atc.errors import ModelError, ModelUnavailable
 from atc.models.base import Message, Reply
 from atc.models.fake import FakeModel, Scripted
-from atc.result import Effect, Revision
+from atc.result import Effect
 from atc.sandboxes.process.driver import ProcessSandbox
 from tests.support.agent import BAD, GOOD, agent, double, slow
 from tests.support.fake_openai_server import fails, says, serving
@@ -260,11 +260,3 @@ def test_effects_wait_for_a_yes() -> None:
         assert (result.value if result.status == "answered" else None) == expected
     assert booked == [{"n": 1}]
     assert result.calls[0].error_status == "denied"
-
-
-def test_the_former_name_of_rewrites_is_read_and_warns() -> None:
-    revision = Revision.model_validate({"attempt": 0, "program": "answer = 1", "mended": ["a note"]})
-    assert revision == Revision(attempt=0, program="answer = 1", rewrites=("a note",))
-    assert "mended" not in revision.model_dump()
-    with pytest.warns(DeprecationWarning, match=r"Revision\.rewrites"):
-        assert revision.mended == ("a note",)

@@ -158,7 +158,7 @@ def test_an_answered_run_teaches_which_key_means_which_parameter_and_the_next_on
     assert [(each.kind, each.name) for each in result.calls[0].repairs] == [("respelt", "reference")]
     chosen = second.store.find(result.run_id).first("tools_chosen")
     assert chosen is not None
-    assert chosen["respellings"] == {"get_task": {"task": "reference"}}
+    assert chosen["key_aliases"] == {"get_task": {"task": "reference"}}
     assert made == [{"reference": "7"}] * 2
 
 

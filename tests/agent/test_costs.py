@@ -82,7 +82,7 @@ def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_the_commands_show_what_a_run_cost(endpoint: Any) -> None:
     endpoint(says("```python\nanswer = double(n=21)\n```", usage=(1_000, 100)))
     run = ("run", "double 21", "--tools", "tools.py")
-    ran = atc(*run, "--budget-money", "0.05")
+    ran = atc(*run, "--set", "budget_money=0.05")
     assert "(1000+100 tokens, 0.00021 USD, " in ran.stdout
     assert "0.00021 USD" in atc("runs", "show", "last").stdout
     as_json = json.loads(atc(*run, "--json").stdout)
@@ -95,7 +95,7 @@ def test_the_commands_show_what_a_run_cost(endpoint: Any) -> None:
 
 def test_a_budget_that_is_too_small_for_the_first_prompt_says_so(endpoint: Any) -> None:
     server = endpoint(says(GOOD))
-    ran = atc("run", "double 21", "--tools", "tools.py", "--budget-money", "0.000001")
+    ran = atc("run", "double 21", "--tools", "tools.py", "--set", "budget_money=0.000001")
     assert ran.exit_code == 1
     assert "raise budget_money to go on" in ran.stdout
     assert server.requests == []
@@ -118,6 +118,6 @@ def test_the_price_list_of_the_documents_is_one() -> None:
 
 def test_the_list_of_runs_sums_up_what_the_tasks_of_a_conversation_cost(endpoint: Any) -> None:
     endpoint(says("```python\nanswer = double(n=21)\n```", usage=(1_000, 100)))
-    ran = atc("chat", "--tools", "tools.py", "--json", "--budget-money", "0.05", stdin="double 21\nonce more\n")
+    ran = atc("chat", "--tools", "tools.py", "--json", "--set", "budget_money=0.05", stdin="double 21\nonce more\n")
     assert [json.loads(line)["cost"] for line in ran.stdout.splitlines()] == [0.00021, 0.00021]
     assert json.loads(atc("runs", "--json").stdout)[0]["cost"] == 0.00042

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from atc._host.trust import RETIRED, SECRET, TrustStore, settings_file
+from atc._host.trust import SECRET, TrustStore, settings_file
 from atc.errors import SettingsError
 from atc.settings import Settings
 
@@ -85,32 +85,6 @@ def test_a_truth_value_is_no_type_of_an_answer(how: str) -> None:
         Path("atc.toml").write_text("answer = false\n")
     with pytest.raises(SettingsError, match="answer"):
         Settings.load(**({"answer": False} if how == "argument" else {}))
-
-
-@pytest.mark.parametrize("name", sorted(RETIRED))
-@pytest.mark.parametrize("how", ["variable", "file"])
-def test_a_setting_of_an_older_version_is_ignored_with_a_line(
-    name: str, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if how == "variable":
-        monkeypatch.setenv(f"ATC_{name.upper()}", "x")
-    else:
-        Path("atc.toml").write_text(f"{name} = 'x'\n")
-    with pytest.warns(FutureWarning, match=rf"(?i){name}\b.*ignored"):
-        assert not hasattr(Settings.load(), name)
-
-
-def test_a_scorer_of_an_older_version_is_ignored_with_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ATC_SCORERS", "words,vectors,codes")
-    with pytest.warns(FutureWarning, match="`codes` is ignored"):
-        assert Settings.load().scorers == ("words", "vectors")
-
-
-def test_a_way_to_find_tools_of_an_older_version_is_ignored_with_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ATC_RETRIEVAL")
-    Path("atc.toml").write_text("retrieval = 'codes'\n")
-    with pytest.warns(FutureWarning, match="it is `auto`"):
-        assert Settings.load().retrieval == "auto"
 
 
 def test_a_file_that_is_not_trusted_names_no_type_to_import() -> None:

@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from atc import Agent, FakeModel, ToolError, tool
-from atc._records.events import DATA, Event, EventKind
+from atc._records.events import DATA, VERSION, Event, EventKind
 from atc.errors import UsageError
 from atc.traces.stores.base import NoTrace, new_run_id
 from atc.traces.stores.files import FileRun, FileStore, FileTrace
@@ -34,8 +34,8 @@ def write(stored: FileRun, *events: Event) -> None:
 def test_what_is_written_is_read_back_in_order(stored: FileRun) -> None:
     write(stored, Event("run_started", {"task": "ü\n😀", "n": 1}, 1.5), Event("answered", {"value": None}, 2.5))
     assert list(stored.events()) == [
-        {"v": 1, "kind": "run_started", "data": {"task": "ü\n😀", "n": 1}, "at": 1.5},
-        {"v": 1, "kind": "answered", "data": {"value": None}, "at": 2.5},
+        {"v": VERSION, "kind": "run_started", "data": {"task": "ü\n😀", "n": 1}, "at": 1.5},
+        {"v": VERSION, "kind": "answered", "data": {"value": None}, "at": 2.5},
     ]
     assert stored.first("answered") == {"value": None}
     assert stored.last("run_ended") is None
@@ -122,7 +122,11 @@ def test_run_ids_sort_by_time_and_are_names_of_folders() -> None:
 
 def test_an_event_is_plain_data() -> None:
     record: dict[str, Any] = Event("answered", {"value": [1]}, 5.0).record()
-    assert json.loads(json.dumps(record)) == record == {"v": 1, "kind": "answered", "data": {"value": [1]}, "at": 5.0}
+    assert (
+        json.loads(json.dumps(record))
+        == record
+        == {"v": VERSION, "kind": "answered", "data": {"value": [1]}, "at": 5.0}
+    )
 
 
 BROKEN = {"tool_banned", "substituted"}
@@ -162,8 +166,11 @@ def test_the_events_of_a_run_have_the_fields_that_are_documented() -> None:
         TypeAdapter(record).validate_python(event.data, strict=True)
 
 
-def test_a_trace_of_a_newer_version_is_named(stored: FileRun) -> None:
+@pytest.mark.parametrize("version", [VERSION - 1, VERSION + 1])
+def test_a_trace_of_another_format_is_refused_with_its_place(stored: FileRun, version: int) -> None:
     write(stored, Event("answered", {"value": 1}, 1.0))
-    stored.trace.write_text(stored.trace.read_text().replace('"v": 1', '"v": 2'))
-    with pytest.raises(UsageError, match="newer version of ATC"):
+    stored.trace.write_text(stored.trace.read_text().replace(f'"v": {VERSION}', f'"v": {version}'))
+    with pytest.raises(
+        UsageError, match=rf"trace\.jsonl has format {version}, .*: use the version that wrote it, or delete"
+    ):
         list(stored.events())

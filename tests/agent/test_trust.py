@@ -212,7 +212,7 @@ def test_a_damaged_store_trusts_nothing(content: str) -> None:
 def test_a_key_of_the_environment_goes_only_to_an_endpoint_that_was_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-user")
     write(TOOLS, "tools.py")
-    run = ("run", "double 21", "-t", "tools.py", "--no-sentence", "--json")
+    run = ("run", "double 21", "-t", "tools.py", "--set", "sentence=false", "--json")
     with serving(says(GOOD)) as server:
         write(f'base_url = "{server.url}"\nmodel = "tiny"\n')
         for command in (run, ("runs",), ("doctor",)):

@@ -43,8 +43,6 @@ def test_wrong_lines_are_all_told_and_nothing_runs(endpoint: Any) -> None:
         (["tasks.jsonl", "--on", "mars"], "ray:ADDRESS"),
         (["tasks.jsonl", "--on", "ray:ray://host:1"], "ray://… is not supported"),
         (["tasks.jsonl", "--total-s", "0"], "budget of seconds"),
-        (["tasks.jsonl", "--budget-s", "0"], "`--budget-s` is now `--total-s`"),
-        (["tasks.jsonl", "--budget", "tokens=many"], "--budget is now `--total-money N, --total-tokens N"),
     ],
 )
 def test_wrong_use_is_refused(arguments: list[str], message: str) -> None:

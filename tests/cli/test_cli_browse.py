@@ -121,7 +121,7 @@ def test_what_cannot_be_asked_for(folder: Path) -> None:
 
 
 def test_sources_without_an_index_and_without_an_encoder() -> None:
-    assert ids(data("atlas")["entries"])
+    assert ids(data("-t", "atlas")["entries"])
     Path("one.py").write_text('def only(a: int) -> int:\n    """The only one."""\n    return a\n')
     ran = atc("-t", "one.py")
     assert ran.exit_code == 0

@@ -27,7 +27,7 @@ def atc(*arguments: str) -> Ran:
 
 
 def indexed(*arguments: str) -> dict[str, Any]:
-    ran = atc("index", "tools.py", "-o", "ix", "--encoder", "none", "--json", *arguments)
+    ran = atc("index", "-t", "tools.py", "-o", "ix", "--encoder", "none", "--json", *arguments)
     assert ran.exit_code == 0, ran.stderr
     made: dict[str, Any] = json.loads(ran.stdout)
     return made
@@ -108,7 +108,7 @@ def test_a_planner_of_its_own_plans_the_search(monkeypatch: pytest.MonkeyPatch) 
         (("search", "x", "-t", "tools.py", "-n", "0"), 2, "--limit"),
         (("search", "x", "-t", "tools.py", "--set", "retrieval=magic"), 2, "there are auto, lexical"),
         (("index", "nowhere.py", "-o", "ix"), 2, "nowhere.py"),
-        (("index", "tools.py", "-o", "tools.py/ix", "--encoder", "none"), 3, "tools.py/ix"),
+        (("index", "-t", "tools.py", "-o", "tools.py/ix", "--encoder", "none"), 3, "tools.py/ix"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: tuple[str, ...], code: int, said: str) -> None:
@@ -118,17 +118,17 @@ def test_what_is_wrong_is_said(arguments: tuple[str, ...], code: int, said: str)
 
 def test_without_the_encoder_words_are_used_and_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("atc.catalogue.index.minilm.models_dir", lambda: tmp_path / "empty")
-    ran = atc("index", "tools.py", "-o", "ix")
+    ran = atc("index", "-t", "tools.py", "-o", "ix")
     assert (ran.exit_code, "by words only" in ran.stdout) == (0, True)
     assert "atc model pull minilm" in ran.stderr
-    assert json.loads(atc("index", "tools.py", "-o", "ix2", "--json").stdout)["encoder"] is None
+    assert json.loads(atc("index", "-t", "tools.py", "-o", "ix2", "--json").stdout)["encoder"] is None
 
 
 def test_what_is_used_together_comes_from_a_file() -> None:
     Path("used.jsonl").write_text('{"tools": ["double", "evil"], "count": 9}\n{"tools": ["double", "gone"]}\n')
     made = indexed("--used-together", "used.jsonl")
     assert made["used_together"] == {"sets": 2, "unknown_tools": 1, "sets_too_large": 0}
-    ran = atc("index", "tools.py", "-o", "ix", "--encoder", "none", "--used-together", "used.jsonl")
+    ran = atc("index", "-t", "tools.py", "-o", "ix", "--encoder", "none", "--used-together", "used.jsonl")
     assert "2 sets of tools used together; unknown tools left out: 1" in ran.stdout
     found = json.loads(atc("search", "twice a number", "-i", "ix", "--json").stdout)["tools"]
     (evil,) = [tool for tool in found if tool["id"] == "evil"]
@@ -140,7 +140,7 @@ def test_what_is_used_together_comes_from_a_file() -> None:
 
 def test_a_wrong_file_or_scorer_is_said_before_anything_is_made() -> None:
     Path("used.jsonl").write_text('{"tools": ["double"], "count": NaN}\n')
-    ran = atc("index", "tools.py", "-o", "new", "--encoder", "none", "--used-together", "used.jsonl")
+    ran = atc("index", "-t", "tools.py", "-o", "new", "--encoder", "none", "--used-together", "used.jsonl")
     assert (ran.exit_code, "line 1: its count must be a number" in ran.stderr) == (2, True)
     assert not Path("new").exists()
     ran = atc("search", "x", "-t", "tools.py", "--set", "scorers=magic")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
@@ -109,7 +108,6 @@ def test_any_setting_is_taken_as_the_environment_gives_it(monkeypatch: pytest.Mo
     ("pair", "words"),
     [
         ("max_revision=3", "there is no setting 'max_revision': did you mean max_revisions"),
-        ("repairs=0", "there is no setting 'repairs' any more: `atc doctor --settings`"),
         ("zzz=3", "`atc doctor --settings` lists all"),
         ("max_revisions", "--set takes NAME=VALUE"),
         ("max_revisions=many", "max_revisions: Input should be a valid integer"),
@@ -123,49 +121,21 @@ def test_a_wrong_setting_is_refused_by_name(pair: str, words: str) -> None:
     assert words in str(ran.exception)
 
 
-OLD = {
-    "--base-url": ("http://x/v1", "base_url", "http://x/v1"),
-    "--budget-money": ("0.5", "budget_money", Decimal("0.5")),
-    "--cache": (None, "cache", True),
-    "--index": ("folder", "tool_index", "folder"),
-    "--max-revisions": ("0", "max_revisions", 0),
-    "--no-learn": (None, "learn", False),
-    "--no-sentence": (None, "sentence", False),
-    "--permissions": ("rules.toml", "permissions", Path("rules.toml")),
-    "--sentence": (None, "sentence", True),
-    "--warnings": ("allow", "warnings", "allow"),
-    "--way": ("lexical", "retrieval", "lexical"),
-}
-
-
-@pytest.mark.parametrize("option", OLD)
-def test_an_option_of_the_version_before_is_taken_with_a_line_that_says_what_it_is_now(option: str) -> None:
-    text, setting, value = OLD[option]
-    command = Taken("model")
-    ran = command(option, *([text] if text is not None else []))
-    assert ran.exit_code == 0, ran.output
-    assert command.given == {setting: value}
-    assert ran.stderr.count("\n") == 1
-    assert re.match(rf"atc: .*{option} is now `--set {setting}=", ran.stderr)
-    assert option not in command("--help").output
-
-
 class Serving:
-    """A command with parameters of its own that ``--set`` takes, and one that ends."""
+    """A command with parameters of its own that ``--set`` takes."""
 
     def __init__(self) -> None:
         self.kept: dict[str, Any] = {}
         self._app = typer.Typer()
 
         @self._app.command()
-        @options.takes(settable=("drain_s", "scopes"), old={"tier": "--set sandbox_require=VALUE"})
+        @options.takes(settable=("drain_s", "scopes"))
         def command(
             given: options.Given,
             drain_s: Annotated[float, typer.Option(envvar="TRY_DRAIN_S", min=0, help="Seconds to end.")] = 30.0,
             scopes: Annotated[list[str] | None, typer.Option(help="Scopes of tokens.")] = None,
-            tier: Annotated[str | None, typer.Option(help="The tier.")] = None,
         ) -> None:
-            self.kept = {"given": dict(given), "drain_s": drain_s, "scopes": scopes, "tier": tier}
+            self.kept = {"given": dict(given), "drain_s": drain_s, "scopes": scopes}
 
     def __call__(self, *words: str, **environment: str) -> Ran:
         return CliRunner().invoke(self._app, words, env=environment)
@@ -176,14 +146,14 @@ def test_set_takes_a_commands_own_parameters_beside_settings() -> None:
     words = ["drain-s=1", "scopes=a", "max_calls=5", "scopes=b,c"]
     ran = command(*(word for each in words for word in ("--set", each)), TRY_DRAIN_S="7")
     assert ran.exit_code == 0, ran.output
-    assert command.kept == {"given": {"max_calls": 5}, "drain_s": 1.0, "scopes": ["a", "b,c"], "tier": None}
+    assert command.kept == {"given": {"max_calls": 5}, "drain_s": 1.0, "scopes": ["a", "b,c"]}
     assert not ran.stderr
     command(TRY_DRAIN_S="7")
     assert command.kept["drain_s"] == 7.0
     shown = " ".join(command("--help").output.replace("│", " ").split())
     assert "`drain_s`: Seconds to end (default: 30). `scopes`: Scopes of tokens." in shown
     assert "--drain-s" not in shown
-    assert "--tier" not in shown
+    assert command("--drain-s", "2").exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -200,45 +170,13 @@ def test_a_wrong_parameter_is_refused_by_name(pair: str, words: str) -> None:
     assert words in str(ran.exception)
 
 
-@pytest.mark.parametrize(
-    ("words", "name", "value", "instead"),
-    [
-        (["--drain-s", "2"], "drain_s", 2.0, "--set drain_s=VALUE"),
-        (["--scopes", "a", "--scopes", "b"], "scopes", ["a", "b"], "--set scopes=VALUE"),
-        (["--tier", "N"], "tier", "N", "--set sandbox_require=VALUE"),
-    ],
-)
-def test_an_own_option_that_ends_is_taken_with_a_line_that_says_what_it_is_now(
-    words: list[str], name: str, value: Any, instead: str
-) -> None:
-    command = Serving()
-    ran = command(*words)
-    assert ran.exit_code == 0, ran.output
-    assert command.kept[name] == value
-    assert ran.stderr == f"atc: {words[0]} is now `{instead}`; the next version does not take {words[0]}\n"
-
-
-def test_a_command_keeps_its_own_option_where_an_old_one_has_its_name() -> None:
-    kept: list[str] = []
-    app = typer.Typer()
-
-    @app.command()
-    @options.takes("model")
-    def command(given: options.Given, index: str = "") -> None:
-        kept.append(f"{index} {given}")
-
-    assert CliRunner().invoke(app, ["--index", "x"]).exit_code == 0
-    assert kept == ["x {}"]
-
-
 def test_a_trace_says_where_tools_are_and_no_credential() -> None:
     command = Taken()
-    ran = command("-t", "shop.yaml", "--auth", "key=hidden-1", "--openapi", "auth.other=hidden-2", "--service-url", "u")
+    pairs = ("auth.key=hidden-1", "auth.other=hidden-2", "service_url=u")
+    ran = command("-t", "shop.yaml", *(word for pair in pairs for word in ("--openapi", pair)))
     assert ran.exit_code == 0, ran.output
     assert openapi_of(command.source.openapi) == {"base_url": "u", "auth": {"key": "hidden-1", "other": "hidden-2"}}
     assert "hidden" not in command.source.note
     assert options.Source.of_note(command.source.note) == options.Source(["shop.yaml"], openapi=["service_url=u"])
-    old = {"tools": ["shop.yaml"], "only": None, "service_url": "u", "documents": None, "openapi": ["max_mb=2"]}
-    assert options.Source.of_note(json.dumps(old)).openapi == ["max_mb=2", "service_url=u"]
     for strange in ("[]", "x", '{"tools": "atlas"}', None):
         assert options.Source.of_note(strange) == options.NOWHERE

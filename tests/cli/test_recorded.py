@@ -55,7 +55,7 @@ def test_a_word_that_is_none_is_refused_with_those_that_are(source: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize(("answer", "later"), [("k", True), ("y", False), ("n", False)])
 def test_at_a_terminal_the_user_is_asked_once(service: Server, source: str, answer: str, later: bool) -> None:
-    with Terminal("call", "get_orders", "--tools", source) as terminal:
+    with Terminal("tools", "call", "get_orders", "--tools", source) as terminal:
         terminal.wait_for(CHOICES)
         terminal.type(f"{answer}\n")
         assert terminal.ended() == 0

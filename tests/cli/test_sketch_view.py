@@ -70,11 +70,6 @@ def test_verbose_says_it_all() -> None:
     ]
 
 
-def test_an_older_trace_shows_what_it_has() -> None:
-    old = {"tools": ["a", "b"], "of": 30, "plan": "", "queries": [], "needs": ["a needs x: b supplies it"]}
-    assert shown(Event("tools_chosen", old)) == ["tools (2 of 30): a, b", "  a needs x: b supplies it"]
-
-
 @pytest.mark.parametrize("total", [0, 47_000])
 def test_a_long_build_is_shown(total: int) -> None:
     (line,) = shown(Event("indexing", {"stage": "embedding", "done": 2_048, "total": total}))
@@ -101,10 +96,10 @@ def test_a_run_without_learning_keeps_nothing(tmp_path: Path, monkeypatch: pytes
     settle(tmp_path, monkeypatch)
     with endpoints(monkeypatch) as start:
         start(says(GOOD), says("It is 42."), says(GOOD), says("It is 42."))
-        ran = atc("run", "double 21", "--tools", "tools.py", "--only", "double", "--no-learn", "--json")
+        ran = atc("run", "double 21", "--tools", "tools.py", "--only", "double", "--set", "learn=false", "--json")
         assert ran.exit_code == 0, ran.output
         assert json.loads(ran.stdout)["sketch"]["why"] == {
-            "double": {"kind": "all", "tool": "", "parameter": "", "number": 0, "path": []}
+            "double": {"kind": "all", "tool": "", "parameter": "", "number": 0}
         }
         assert not list(Settings.load().catalogue.glob(f"{STORE}*"))
         again = atc("runs", "show", "last", "--verbose")

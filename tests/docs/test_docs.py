@@ -84,7 +84,7 @@ def paced(line: str) -> object:
 def test_commands_run(line: str, endpoint: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     if any(word in line for word in ("runs show", "atc resume")):
-        CliRunner().invoke(app, ["run", "How many people live in Lyon?", "--tools", "atlas", "--no-sentence"])
+        CliRunner().invoke(app, ["run", "How many people live in Lyon?", "--tools", "atlas", "--set", "sentence=false"])
     result = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
     assert result.exit_code == 0, result.output
 

@@ -84,7 +84,7 @@ def test_neither_prompt_nor_trace_has_the_key(tmp_path: Path) -> None:
 
 def test_the_command_line_takes_the_key_from_a_variable_and_says_which_one(tmp_path: Path) -> None:
     with model(BIKES) as (_, environment), service("openapi_with_a_key.py", environment) as url:
-        command = ["-m", "atc", "run", "How many free bikes are there?", "--tools", url, "--no-sentence"]
+        command = ["-m", "atc", "run", "How many free bikes are there?", "--tools", url, "--set", "sentence=false"]
         with_key = ran(command, {**environment, "ATC_AUTH_STATION_KEY": KEY}, tmp_path)
         without = ran(command, environment, tmp_path)
         misnamed = ran([*command, "--auth", "X-Station-Key=1"], environment, tmp_path)
@@ -102,7 +102,7 @@ def test_the_command_line_takes_the_key_from_a_variable_and_says_which_one(tmp_p
 def test_a_recording_becomes_an_answer_and_its_login_goes_to_the_service_alone(tmp_path: Path) -> None:
     source = "har:ferries.har"
     with model(FERRY) as (server, environment), service("probing.py", environment, tmp_path):
-        command = ["-m", "atc", "run", "What does it cost?", "--tools", source, "--no-sentence"]
+        command = ["-m", "atc", "run", "What does it cost?", "--tools", source, "--set", "sentence=false"]
         listed = ran(["-m", "atc", "tools", "list", "-t", source], environment, tmp_path)
         probed = ran(["-m", "atc", "probe", "--tools", source, "-o", "ferry-docs"], environment, tmp_path)
         said = ran([*command, "--documents", "ferry-docs", "--openapi", "session=memory"], environment, tmp_path)

@@ -19,7 +19,6 @@ from typer.testing import CliRunner
 from atc.calls.permissions.document import read_document
 from atc.cli import app
 from atc.cli.options import DEFAULT_TOOLS
-from atc.cli.renamed import renamed
 from atc.settings import Settings
 from benchmarks.tasks import run as tasks
 from tests.docs.test_papers import problems_of_benchmark
@@ -178,25 +177,6 @@ def test_a_command_in_a_sentence_has_no_wrong_name(
     assert not re.search(r"No such (option|command)|unexpected extra", said), said
 
 
-def test_no_page_has_a_name_of_the_version_before(capsys: pytest.CaptureFixture[str]) -> None:
-    texts = {
-        (each.block.document.name, each.text) for each in SNIPPETS if re.match(r"(\$ )?([A-Z_]+=\S+ )*atc ", each.text)
-    }
-    for document in ALL:
-        prose = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
-        texts |= {(document.name, found[1]) for found in re.finditer(r"`(atc [^`\n]+)`", prose)}
-    wrong = []
-    for page, text in sorted(texts):
-        try:
-            words = words_of(text)
-        except ValueError:  # a piece of a command, with one quote
-            continue
-        renamed(words)
-        if said := capsys.readouterr().err:
-            wrong.append(f"{page}: {text}: {' '.join(said.split())}")
-    assert not wrong, "\n".join(wrong)
-
-
 def test_the_benchmarks_have_these_options() -> None:
     found = {}
     for each in SNIPPETS:
@@ -270,7 +250,7 @@ def test_commands_run(commands: list[Snippet], folder: Path, monkeypatch: pytest
 def run_before(commands: list[Snippet]) -> None:
     """A run, where a command shows or deletes one."""
     if any(re.search(r"atc runs", each.text) for each in commands):
-        CliRunner().invoke(app, ["run", "How many people live in Lyon?", "--tools", "atlas", "--no-sentence"])
+        CliRunner().invoke(app, ["run", "How many people live in Lyon?", "--tools", "atlas", "--set", "sentence=false"])
 
 
 DATA = [

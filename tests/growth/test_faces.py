@@ -10,6 +10,7 @@ import pytest
 
 from atc._host.secret_detection import masked_exception, masked_text
 from atc._host.trust import parse_toml
+from atc._records.events import VERSION
 from atc.catalogue.index.dialogue import parse_plan, parse_query, visible_reply
 from atc.cli.clients.clients import clients
 from atc.cli.clients.editor import Editor
@@ -167,7 +168,7 @@ def test_long_keys_stand_above_many_values() -> None:
 
 def test_a_trace_is_read(tmp_path: Path) -> None:
     def made(n: int) -> FileRun:
-        event = {"v": 1, "kind": "call_started", "data": {"index": 1}, "at": 1.0}
+        event = {"v": VERSION, "kind": "call_started", "data": {"index": 1}, "at": 1.0}
         run = FileRun("run", tmp_path)
         turns = [json.dumps({**event, "kind": "run_started", "data": {"turn": number}}) for number in range(n)]
         run.trace.write_text("\n".join([*turns, "{" * n, json.dumps(event)]))

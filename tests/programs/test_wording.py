@@ -116,7 +116,7 @@ def test_all_faults_are_the_same_without_words(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_same_warning_is_known_again_without_words(silence: None) -> None:
     def warned(fact: str, line: int) -> Finding:
-        return Finding(kind="unused_fact", severity="warning", name=fact, line=line)
+        return Finding(kind="undefined_name", severity="warning", name=fact, line=line)
 
     assert warned("5 %", 1).message == warned("7 %", 1).message
     assert warned("5 %", 1).subject == warned("5 %", 4).subject != warned("7 %", 1).subject
@@ -161,19 +161,6 @@ def test_every_fault_has_a_sentence_and_comes_back_from_json(kind: Any, case: An
     assert Fault.model_validate_json(fault.model_dump_json()) == fault
 
 
-def test_a_record_of_an_older_version_keeps_its_sentences() -> None:
-    old = {"kind": "arguments", "message": "line 2: f(x=1) refused: no", "tool": "f", "line": 2, "evidence": "x is odd"}
-    fault = Fault.model_validate(old)
-    assert (fault.message, fault.evidence) == (old["message"], old["evidence"])
-    assert Fault.model_validate_json(fault.model_dump_json()).message == old["message"]
-    cut_off = {"kind": "response", "case": "partial", "message": "only 2 of 300", "part": {"shown": 2, "total": 300}}
-    assert Fault.model_validate(cut_off).message == "only 2 of 300"
-    assert Fault.model_validate({"kind": "tool", "part": None}) == Fault(kind="tool")
-    finding = Finding(kind="syntax", message="line 1: bad")  # type: ignore[call-arg]
-    assert finding.model_dump()["message"] == "line 1: bad"
-    assert Revision(attempt=0, program="", findings=(finding,)).model_dump()["findings"][0]["message"] == "line 1: bad"
-
-
 def test_what_a_fault_keeps_of_long_values_is_bounded() -> None:
     call = Call(
         index=1, attempt=0, tool="f", arguments={"x": "a" * 10**6}, effect=Effect.READ, status="ok",
@@ -197,11 +184,6 @@ def test_a_drift_of_a_response_is_data() -> None:
 def test_a_sentence_is_bounded_whatever_a_document_holds() -> None:
     keys = tuple(f"{number}{'k' * 100_000}" for number in range(30))
     assert len(Finding(kind="unknown_field", place=Place(tool="x"), name="a", known=keys).message) <= 4_000
-
-
-def test_a_sentence_cannot_be_put_in_place_of_the_fields() -> None:
-    with pytest.raises(TypeError, match="message is made from the fields"):
-        Fault(kind="tool", reason="no").model_copy(update={"message": "yes"})
 
 
 def test_a_text_in_a_response_is_told_as_one() -> None:

@@ -288,13 +288,6 @@ def trace_of_one() -> tuple[Any, Path]:
     return stored, stored.trace  # type: ignore[attr-defined]
 
 
-def test_a_run_of_an_older_version_is_told_to_be_run_again() -> None:
-    stored, path = trace_of_one()
-    edited(path, "program_started", lambda data: data.pop("tools"))
-    with pytest.raises(UsageError, match="made by an older version"):
-        recording_of(stored)
-
-
 @pytest.mark.parametrize(
     ("kind", "edit"),
     [

@@ -21,7 +21,6 @@ from atc.parts import STRATEGIES
 from atc.result import Effect
 from atc.run.base import RESEARCH, checked, open_strategy
 from atc.run.chain import Chain
-from atc.run.writer import WritingOptions
 from atc.settings import Settings
 from tests.support.agent import BAD, GOOD, agent, double, ended, rejecting
 from tests.support.cli import atc, endpoints, settle
@@ -422,13 +421,6 @@ def test_the_papers_way_shows_documents_and_the_failed_program_with_its_tool() -
     assert [message.role for message in edit[2:]] == ["assistant", "user"]
     assert "The tool in question" in edit[-1].content
     assert agent(UNKNOWN, "double", GOOD, strategy="atc-paper").run("double").revisions[0].findings == ()  # no check
-
-
-def test_a_strategy_may_have_its_faults_traced_to_no_tool() -> None:
-    replies, tools = ("answer = refuse(n=1)", GOOD), [make_tool("refuse", lambda a: [][a["n"]]), double]
-    result = agent(*replies, tools=tools, strategy=Chain(WritingOptions(attribution="none"))).run("double 21")
-    assert (result.value, [fault.tool for fault in result.faults]) == (42, [None])
-    assert [fault.tool for fault in agent(*replies, tools=tools).run("double 21").faults] == ["refuse"]
 
 
 class Requests(Strategy):

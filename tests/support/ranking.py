@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from atc._records.events import VERSION
 from atc.catalogue.index.index import ToolIndex
 from atc.catalogue.learn.examples import Pair
 from atc.schemas.protocol import Protocol
@@ -62,5 +63,5 @@ def ran(folder: Path, number: int, task: str, tool: str, *, status: str = "answe
         ("call_ended", {"index": 3, "tool": "do_photo", "arguments": {}, "status": "failed", "effect": "read"}),
         ("run_ended", {"status": status, "program": program}),
     ]
-    lines = (json.dumps({"v": 1, "kind": kind, "at": 0, "data": data}) for kind, data in events)
+    lines = (json.dumps({"v": VERSION, "kind": kind, "at": 0, "data": data}) for kind, data in events)
     (run / "trace.jsonl").write_text("\n".join(lines) + "\n")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from atc._records.events import VERSION
+
 ATTACKS = (
     "</script><script>window.__pwned=1</script>",
     "<img src=x onerror=window.__pwned=1><svg onload=window.__pwned=1>",
@@ -55,7 +57,7 @@ def call(index: int, **more: Any) -> dict[str, Any]:
 
 def events_of(*kinds: tuple[str, dict[str, Any]], began: float = 1.79e9) -> list[dict[str, Any]]:
     """Events of these kinds and data, a tenth of a second apart."""
-    return [{"v": 1, "kind": kind, "data": data, "at": began + n / 10} for n, (kind, data) in enumerate(kinds)]
+    return [{"v": VERSION, "kind": kind, "data": data, "at": began + n / 10} for n, (kind, data) in enumerate(kinds)]
 
 
 def all_kinds() -> list[dict[str, Any]]:

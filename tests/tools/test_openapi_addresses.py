@@ -357,7 +357,7 @@ def test_probing_says_what_was_found_and_how(server: Server) -> None:
     server.answers["/"] = as_json({"endpoints": ["/cities", "/cities/{city_id}"]})
     server.answers["/cities"] = as_json([{"city_id": 7, "name": "Alma"}])
     server.answers["/cities/7"] = as_json({"city_id": 7, "name": "Alma", "harbours": 3})
-    said = atc("probe", "-t", server.url, "--max-tries", "0", "--json")
+    said = atc("probe", "-t", server.url, "--set", "max_tries=0", "--json")
     assert f"note: found no OpenAPI document; {server.url} lists paths, which became tools" in said.stderr
     report = json.loads(said.stdout)
     assert {line["tool"]: line["state"] for line in report["lines"]} == {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from atc._records.events import Event
+from atc._records.events import VERSION, Event
 from atc.calls.journal import Journal, call_key
 from atc.errors import JournalError, UsageError
 from atc.result import Effect
@@ -57,7 +57,12 @@ def what_is_written_is_read_back_elsewhere(opened: Opened) -> None:
     assert (run.exists, run.has_journal) == (True, True)
     assert [event["kind"] for event in run.events()] == ["run_started", "answered"]
     assert [each["data"].get("number") for each in store.run(OLD).events()] == [None, 0, 1, 2]
-    assert next(run.events()) == {"v": 1, "kind": "run_started", "data": {"task": "t", "model": "none"}, "at": 1.0}
+    assert next(run.events()) == {
+        "v": VERSION,
+        "kind": "run_started",
+        "data": {"task": "t", "model": "none"},
+        "at": 1.0,
+    }
     assert all(line.endswith(b"\n") for line in run.lines())
     journal = run.open_journal()
     assert (journal.entries[1].state, journal.entries[1].value) == ("done", "booked \0 ü \ud83d")

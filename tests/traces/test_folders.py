@@ -121,7 +121,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileRun:
     evil.write_text(f"open({str(tmp_path / 'mark')!r}, 'w')\n")
     started = {
         "run_id": run.run_id, "task": "x", "model": "m", "endpoint": "", "tools": 1, "strategy": "own", "settings": {},
-        "strategy_given": f"{evil}:Own", "source": json.dumps({"tools": [str(evil)], "service_url": "http://evil.example"}),
+        "strategy_given": f"{evil}:Own", "source": json.dumps({"tools": [str(evil)], "openapi": ["service_url=http://evil.example"]}),
         "answer": {"type": "Own", "schema": {"type": "integer"}, "opened_by": f"{evil}:Own"},
     }  # fmt: skip
     FileTrace(run.trace).write(Event("run_started", started))

@@ -67,7 +67,7 @@ def test_a_trace_is_read_once(store: FileStore, monkeypatch: pytest.MonkeyPatch)
     "note",
     [
         *("{", "[]", "{}", '{"v": V}', '{"v": V, "of": "x", "row": {}}', '{"v": V, "of": OF, "row": {"calls": []}}'),
-        '{"v": 1, "of": OF, "row": {"run_id": "r", "task": "of an older version, which knew of no remarks"}}',
+        '{"v": 1, "of": OF, "row": {"run_id": "r", "task": "of another format"}}',
     ],
 )
 def test_a_note_that_says_something_else_is_not_believed(store: FileStore, note: str) -> None:
@@ -87,7 +87,7 @@ def test_a_run_that_goes_on_is_read_on(store: FileStore) -> None:
         write(run, "call_ended", **call, seconds=0.1, notes=[])
         assert [list(part) for part in index.refresh()] == [[run.run_id]]
         assert index.rows()[0].calls == number
-    run.trace.open("a").write('{"v": 1, "kind": 5}\n')
+    run.trace.open("a").write('{"v": 2, "kind": 5}\n')
     write(run, "run_ended", status="answered", answer="7", usage={"seconds": 1.5})
     row = index.latest()[0]
     assert (row.status, row.calls) == ("damaged", 3)
@@ -196,7 +196,7 @@ def test_runs_are_found_by_words_and_numbers(store: FileStore) -> None:
     for wrong in ("tokens:many", "since:soon", "until:9999-12-31", "calls:>", "x" * 501):
         with pytest.raises(UsageError):
             search(wrong)
-    listed = atc("runs", "--json", "--search", "ship")
+    listed = atc("runs", "search", "ship", "--json")
     assert [row["task"] for row in json.loads(listed.stdout)] == ["a ship to Rome"]
     assert atc("runs", "search", "nothing").stdout.startswith("no run that fits in ")
     assert atc("runs", "search", "calls:x").exit_code == 2

@@ -68,6 +68,14 @@ def test_the_check_costs_a_revision_and_no_effect() -> None:
     assert (whole.failed, whole.writes, whole.faults) == (1, 1, {"check": 1})  # it gave no answer
 
 
+def test_without_attribution_a_fault_is_the_plain_error() -> None:
+    refused = '```python\nanswer = order(item="moon")["number"]\n```'
+    without, whole = tried([refused, GOOD], "atc-attribution"), tried([refused, GOOD])
+    assert (without.solved, without.faults) == (True, {"program": 1})
+    assert whole.solved
+    assert whole.faults.keys().isdisjoint({"program"})
+
+
 def test_without_typed_stubs_the_model_reads_json() -> None:
     with serving(says(GOOD)) as server:
         tried_at(server, "atc")

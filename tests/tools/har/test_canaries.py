@@ -119,7 +119,7 @@ def test_no_command_shows_one(recording: Path, tmp_path: Path) -> None:
     ran = [listed, *(atc("tools", "show", name, "-t", source, *given) for name in names)]
     for words in (("tools", "list"), ("tools", "stub")):
         ran.append(atc(*words, source, *given))
-    ran.append(atc("probe", "-t", source, *given, "-o", str(tmp_path / "docs"), "--max-tries", "0", "--json"))
+    ran.append(atc("probe", "-t", source, *given, "-o", str(tmp_path / "docs"), "--set", "max_tries=0", "--json"))
     assert not found_in(*(f"{each.stdout}{each.stderr}" for each in ran), *files_under(tmp_path))
     assert list((tmp_path / "docs").iterdir())
 

@@ -117,7 +117,7 @@ def test_a_word_names_a_recording_and_its_hosts(recording: Path, tmp_path: Path)
 
 
 def test_the_command_lists_the_tools_and_says_in_one_line_what_is_left_out(recording: Path) -> None:
-    result = CliRunner().invoke(app, ["tools", "list", "--json", f"har:{recording}"])
+    result = CliRunner().invoke(app, ["tools", "list", "--json", "--tools", f"har:{recording}"])
     assert [each["name"] for each in json.loads(result.stdout)] == [
         "get_orders",
         "get_orders_by_order_id",
@@ -128,7 +128,7 @@ def test_the_command_lists_the_tools_and_says_in_one_line_what_is_left_out(recor
 # -- what a recording lacks --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [("tools", "list"), ("probe", "--max-tries", "0")], ids="ab")
+@pytest.mark.parametrize("command", [("tools", "list"), ("probe", "--set", "max_tries=0")], ids="ab")
 def test_a_recording_without_contents_is_said_once_with_what_probing_does_then(
     tmp_path: Path, command: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -273,7 +273,6 @@ _KINDS: dict[str, dict[str, Reader]] = {
         "attempt": _number,
         "program": text(PROGRAM),
         "rewrites": _texts,
-        "mended": _texts,
         "inputs": _value,
     },
     "findings": {"attempt": _number, "findings": several(_FINDING, RECORDS)},
