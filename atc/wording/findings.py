@@ -88,8 +88,7 @@ def _finding(f: Finding) -> str:
         case "type_error" | "from_memory" | "answer_type" | "unused_fact":  # of an older version
             return f.reason
         case "broken_tool":
-            others = (", then " if f.in_order else " or ").join(f.instead)
-            return f"{f.tool} is down in this run: call {others} in its place"
+            return f"{f.tool} is down in this run: call {' or '.join(f.instead)} in its place"
 
 
 _BY_TEXT = "runs text as code: write the code itself, and read values from text with json.loads or ast.literal_eval"
