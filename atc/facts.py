@@ -61,7 +61,7 @@ class Finding(_Worded):
         value: a literal that is given.
         reason: why, in the words of Python's parser or the schema validator.
         source_line: the program's text there.
-        instead: names and expressions that may be meant. ``in_order``: they are called one after the other.
+        instead: names and expressions that may be meant.
         message: all that in one sentence, for people and for the model.
     """
 
@@ -81,7 +81,6 @@ class Finding(_Worded):
     reason: str = ""
     source_line: str = ""
     instead: tuple[str, ...] = ()
-    in_order: bool = Field(default=False, exclude_if=is_empty)
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -188,7 +188,7 @@ class Revision(Record):
     Attributes:
         rewrites: one note for each change that a repair made to it.
         stage: number of the stage that it belongs to, from 0.
-        substituted: for the program that answered: a broken tool, and the tools that it called instead, in order.
+        substituted: for the program that answered: each broken tool, and the one that it called instead.
         looked: the values that it ended with for the next program to see, by name (:mod:`atc.run.look`).
         warnings: what the check warned about in a program that failed, and no error tells: a value that a service may
             believe, a comparison that is never so.
@@ -200,7 +200,7 @@ class Revision(Record):
     fault: Fault | None = None
     rewrites: tuple[str, ...] = ()
     stage: int = 0
-    substituted: tuple[tuple[str, ...], ...] = ()
+    substituted: tuple[tuple[str, str], ...] = ()
     looked: tuple[str, ...] = ()
     warnings: tuple[Finding, ...] = ()
 

@@ -325,14 +325,10 @@ class ToolBanned(TypedDict):
 
 
 class Substituted(TypedDict):
-    """The program that answered called ``by`` in the place of ``tool``, which had broken.
-
-    Of a chain ``before`` has the tools that it called before that one, in order.
-    """
+    """The program that answered called ``by`` in the place of ``tool``, which had broken."""
 
     tool: str
     by: str
-    before: NotRequired[list[str]]
 
 
 class CallSettled(TypedDict):

@@ -354,52 +354,16 @@ class BodyError(Record):
     message: str
 
 
-class ChainCall(Record):
-    """Names a tool of a chain that is called before the one that takes a broken tool's place.
-
-    Attributes:
-        tool: its name.
-        arguments: its arguments, each with the one of the broken tool that means the same; by original names.
-    """
-
-    tool: str
-    arguments: tuple[tuple[str, str], ...] = ()
-
-
-class ChainFeed(Record):
-    """Says where an argument of a chain's call comes from.
-
-    Attributes:
-        tool: the one that takes it. ``argument``: by its original name.
-        supplier: the tool that gives it: one of the chain, or one that the run has called already.
-        path: of the value in its response, where ``[]`` is an item of a list.
-    """
-
-    tool: str
-    argument: str
-    supplier: str
-    path: tuple[str, ...]
-
-
 class Replacement(Record):
-    """Names what gives the same as a tool that broke: another tool, or a chain that ends with it.
+    """Names a tool that gives the same as one that broke.
 
     Attributes:
         tool: the one that takes its place.
         arguments: its arguments, each with the one of the broken tool that means the same; by original names.
-        before: of a chain the calls before it, in order.
-        feeds: of a chain the arguments that its own calls, or earlier ones of the run, give.
     """
 
     tool: str
     arguments: tuple[tuple[str, str], ...] = ()
-    before: tuple[ChainCall, ...] = Field(default=(), exclude_if=is_empty)
-    feeds: tuple[ChainFeed, ...] = Field(default=(), exclude_if=is_empty)
-
-    @property
-    def tools(self) -> tuple[str, ...]:
-        """Return all that is called, in order."""
-        return (*(each.tool for each in self.before), self.tool)
 
 
 RepairKind = Literal[

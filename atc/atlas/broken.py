@@ -1,7 +1,6 @@
-"""Atlas on a bad day: its ``sun_times`` is down, and another service knows the length of the day at any place.
+"""Atlas on a bad day: its ``sun_times`` is down, and another tool knows the length of the day, too.
 
-It shows how a run goes round a tool that is down: no tool alone gives what ``sun_times`` gave, and ``get_city`` with
-``sun_at`` after it does.
+It shows how a run goes round a tool that is down.
 """
 
 from __future__ import annotations
@@ -12,8 +11,9 @@ from typing import Annotated, Any
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from atc.atlas import data
 from atc.atlas.catalogue import Atlas, atlas_toolset
-from atc.atlas.fields import Date, Latitude, Longitude
+from atc.atlas.fields import CityId, Date
 from atc.atlas.sky import sun_over
 from atc.errors import ToolError
 from atc.tools.functions import tool, tool_from_function
@@ -23,17 +23,24 @@ DOWN = "sun_times"
 """The tool of Atlas that is down."""
 
 
-class Sun(TypedDict):
-    """The sun on one day at one place."""
+class Daylight(TypedDict):
+    """The light of one day in one city."""
 
+    city_id: CityId
     date: Date
     day_length_minutes: Annotated[int, Field(description="From sunrise to sunset", ge=0, le=1440)]
 
 
-@tool(effect="read", examples=[{"arguments": {"latitude": 45.75, "longitude": 4.85, "date": "2026-06-21"}}])
-def sun_at(latitude: Latitude, longitude: Longitude, date: Date) -> Sun:
-    """Get the length of the day at a place on the map."""
-    return {"date": date, "day_length_minutes": sun_over(latitude, longitude, "UTC", date).day_length_minutes}
+@tool(effect="read", examples=[{"arguments": {"city_id": 2996944, "date": "2026-06-21"}}])
+def daylight(city_id: CityId, date: Date) -> Daylight:
+    """Get the length of the day in a city.
+
+    Raises:
+        ToolError: not_found: no city has this city_id.
+    """
+    city = data.city(city_id)
+    minutes = sun_over(city["latitude"], city["longitude"], "UTC", date).day_length_minutes
+    return {"city_id": city_id, "date": date, "day_length_minutes": minutes}
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class Unavailable:
 
 
 def broken_atlas(atlas: Atlas | None = None) -> Toolset:
-    """Build Atlas's tools, of which :data:`DOWN` is down, and ``sun_at`` beside them.
+    """Build Atlas's tools, of which :data:`DOWN` is down, and ``daylight`` beside them.
 
     Args:
         atlas: as of :func:`atc.atlas.atlas_toolset`.
@@ -60,4 +67,4 @@ def broken_atlas(atlas: Atlas | None = None) -> Toolset:
     protocol = tools[DOWN].protocol
     source = protocol.source.model_copy(update={"location": __name__})  # what is learnt of it is not of Atlas's own
     down = replace(tools[DOWN], protocol=protocol.model_copy(update={"source": source}), transport=Unavailable())
-    return Toolset([*(down if each.name == DOWN else each for each in tools.values()), tool_from_function(sun_at)])
+    return Toolset([*(down if each.name == DOWN else each for each in tools.values()), tool_from_function(daylight)])

@@ -112,7 +112,7 @@ class BrokenTools:
             CallRefused: the tool is banned; or it would do what another one did, or may have done.
         """
         if attempt.tool in self._banned:
-            others = " or ".join(", then ".join(each.tools) for each in self._banned[attempt.tool])
+            others = " or ".join(each.tool for each in self._banned[attempt.tool])
             raise CallRefused(f"it broke in this run and is not called again: call {others}", status="banned")
         if attempt.reads:
             return

@@ -17,8 +17,6 @@ from atc.catalogue.graph.substitutes import same_parameters
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.cli import options
 from atc.cli.console import (
-    NOT_SOLVED,
-    SOLVED,
     Force,
     clean,
     err,
@@ -31,7 +29,6 @@ from atc.cli.console import (
     write,
 )
 from atc.errors import UsageError
-from atc.result import Effect
 from atc.schemas.observed import is_documented
 from atc.schemas.protocol import Protocol, parameters_of
 from atc.settings import Settings
@@ -46,7 +43,6 @@ from atc.wording.sketches import (
 )
 
 if TYPE_CHECKING:
-    from atc.catalogue.graph.search import ToolPath
     from atc.catalogue.graph.store import GraphStore
 
 
@@ -76,36 +72,6 @@ def show(
         print_json(found)
     else:
         print_tool(found)
-
-
-@app.command()
-@guarded
-@options.takes()
-def path(
-    first: Annotated[str, typer.Argument(metavar="FROM", help="The tool that is called first.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The tool whose arguments are wanted.")],
-    source: options.Source,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=50, help="Paths to show, those that only read first.")
-    ] = 3,
-    as_json: options.Json = False,
-) -> None:
-    """Show which tools lead from one tool's response to another tool's arguments."""
-    from atc.catalogue.graph.search import paths_between
-
-    opened = _graph(source)
-    ends = known_tool(first, opened.protocols), known_tool(target, opened.protocols)
-    if ends[0] == ends[1]:
-        raise UsageError("FROM and TO are the same tool: name two")
-    found = paths_between(opened, *ends, k=limit)
-    if as_json:
-        print_json([path_facts(each, opened.protocols) for each in found])
-    elif not found:
-        err.print(f"no tool's response leads from {ends[0]} to {ends[1]}", markup=False)
-    else:
-        for each in found:
-            print_path(path_facts(each, opened.protocols))
-    raise typer.Exit(SOLVED if found else NOT_SOLVED)
 
 
 @app.command()
@@ -442,26 +408,6 @@ def print_tool(found: Mapping[str, Any]) -> None:
         _say(f"taken away by you: {each['from']} → {each['to']}", "magenta")
     if found["not_substitutes"]:
         _say(f"not in its place, you say: {', '.join(found['not_substitutes'])}", "magenta")
-
-
-def path_facts(path: ToolPath, tools: Mapping[str, Protocol]) -> dict[str, Any]:
-    """A path as plain data."""
-    return {
-        "tools": list(path.tools),
-        "writes": [each for each in path.tools if tools[each].effect is Effect.WRITE],
-        "cost": round(path.cost, 3),
-        "feeds": [_fed(feed) for feed in path.feeds],
-        "open": [place_text(tool, parameter.split(".")) for tool, parameter in path.open],
-    }
-
-
-def print_path(found: Mapping[str, Any]) -> None:
-    """What :func:`path_facts` gives, as people read it."""
-    _say(" → ".join(f"{each} (write)" if each in found["writes"] else each for each in found["tools"]), "bold")
-    for each in found["feeds"]:
-        _say(f"  {each['from']} → {each['to']}  {each['why']}, {each['weight']:.2f}", _STYLES[each["evidence"]])
-    if found["open"]:
-        _say(f"  still needed: {', '.join(found['open'])}", "dim")
 
 
 def _say(text: str, style: str = "") -> None:

@@ -81,7 +81,6 @@ Other commands use 0 to 3, and these mean more there:
 batch                1: some tasks have no answer. 2: a line is wrong, and nothing ran. 8: only what waits is left.
 probe                1: some tools are not documented; with --check, something has changed.
                      3: with --check, some tools could not be compared, and no other changed.
-graph path           1: no way leads there.
 permissions explain  4: the call is denied.
 runs show            2: there is no such run, or a line of its trace is damaged; the others are shown.
 runs approve         2: also an approval without a terminal or a key that is needed. 4: you denied a call.

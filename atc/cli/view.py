@@ -336,8 +336,7 @@ class RunView:
         self.line(f"  {clean(wording.is_down(data['tool'], substitutes))}", "yellow")
 
     def _on_substituted(self, data: dict[str, Any]) -> None:
-        by = [*data.get("before", ()), data["by"]]
-        self.line(clean(f"{', then '.join(map(str, by))} took the place of {data['tool']}"), "dim")
+        self.line(clean(f"{data['by']} took the place of {data['tool']}"), "dim")
 
     def _on_call_settled(self, data: dict[str, Any]) -> None:
         self._states[data["index"]] = "not ended then"

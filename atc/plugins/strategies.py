@@ -12,7 +12,7 @@ from atc._records.records import FaultCase, FaultKind
 from atc.calls.entry import CallEntry
 from atc.calls.json_values import to_json_value
 from atc.catalogue.graph.edges import Feed
-from atc.catalogue.graph.search import best_paths
+from atc.catalogue.graph.suppliers import is_handed_out
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.errors import Cause
 from atc.programs.extract import extract
@@ -27,6 +27,7 @@ from atc.run.previews import LEFT_OUT, previews
 from atc.run.revise import revise
 from atc.run.writer import DEFAULT_OPTIONS, Draft
 from atc.sandboxes.inputs import name_problem
+from atc.schemas.identifiers import GENERIC
 from atc.schemas.protocol import parameters_of
 from atc.tools.stubs import render_stub
 from atc.traces.stores.base import StoredRun
@@ -43,6 +44,7 @@ __all__ = [
     "FaultCase",
     "FaultKind",
     "Feed",
+    "GENERIC",
     "LEFT_OUT",
     "LayerStarted",
     "Program",
@@ -50,13 +52,13 @@ __all__ = [
     "StoredRun",
     "ToolGraph",
     "advised",
-    "best_paths",
     "ending_of",
     "extract",
     "fenced",
     "filled",
     "is_ask_user",
     "is_down",
+    "is_handed_out",
     "name_problem",
     "parameters_of",
     "previews",

@@ -242,7 +242,7 @@ class LeftUndone:
 
     def _is_mended(self, call: Call) -> bool:
         """Return whether another call of the tool, or of its substitute, did later what a write failed to do."""
-        instead = [each.tool for each in self.broker.broken_tools.substitutes(call.tool) if not each.before]
+        instead = [each.tool for each in self.broker.broken_tools.substitutes(call.tool)]
         return self._made.after(call) or any(self._made.has(tool, since=call.index) for tool in instead)
 
 

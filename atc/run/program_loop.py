@@ -319,7 +319,7 @@ class ProgramLoop:
         draft: Draft,
         findings: tuple[Finding, ...] = (),
         fault: Fault | None = None,
-        substituted: tuple[tuple[str, ...], ...] = (),
+        substituted: tuple[tuple[str, str], ...] = (),
         looked: tuple[str, ...] = (),
     ) -> None:
         self.run.record(

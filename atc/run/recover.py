@@ -1,20 +1,18 @@
 """Recombination: a tool that breaks is routed round in the same run (NaviAgent §3.3, paths without what failed).
 
-A *read* that fails as a tool, and not by its arguments, is banned for this run, and its substitutes are offered; where
-no single tool gives the same, a chain of reads that does (:mod:`atc.catalogue.graph.chains`). None is called unasked. A
-write in doubt is never routed round: it may have acted. Another write is offered only after a sure refusal, and only
-where a person or a function of the user's is asked about it. The journal stays: what succeeded is not done again.
+A *read* that fails as a tool, and not by its arguments, is banned for this run, and its substitutes are offered. None
+is called unasked. A write in doubt is never routed round: it may have acted. Another write is offered only after a sure
+refusal, and only where a person or a function of the user's is asked about it. The journal stays: what succeeded is not
+done again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import islice
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from atc._records.records import ChainCall, ChainFeed, Replacement
+from atc._records.records import Replacement
 from atc.calls.approval import ApprovalRequest
 from atc.catalogue.graph.edges import Path
 from atc.errors import TRANSIENT_STATUSES, Cause
@@ -27,7 +25,6 @@ from atc.tools.tool import Tool, Toolset
 from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
-    from atc.catalogue.graph.chains import Chain
     from atc.run.run import Run
 
 RULE = "recombine"
@@ -41,8 +38,6 @@ _DOWN_WORDS = frozenset({
     "BrokenPipeError", "MemoryError", "NotImplementedError",
 })  # fmt: skip
 """Statuses that no arguments bring about: of the broker, of services, and names of Python's exceptions."""
-MAX_SEEN = 20_000
-"""Values of earlier responses among which those of a broken call's arguments are sought."""
 UNSURE = 2
 """Programs in which a tool failed that never answered in the run, after which it counts as broken. Each failure alone
 may have meant its arguments."""
@@ -91,8 +86,6 @@ class Recovery:
         reads = _read_of(program, call.tool, run.tools) if program is not None else ()
         wanted = call.tool, call.effect, reads, call.cause
         found = await asyncio.to_thread(self._substitutes, *wanted)  # of 100,000 a while
-        if not found and call.effect is Effect.READ:
-            found = await asyncio.to_thread(self._chains, call, reads)
         if not found:
             return fault
         await self._ban(call.tool, call.effect, call.index, found, offer)
@@ -121,18 +114,13 @@ class Recovery:
                 found = [Replacement.model_validate(each) for each in data["substitutes"]]
                 self._run.broker.broken_tools.add(data["tool"], found)
 
-    def told(self) -> list[tuple[str, ...]]:
-        """Return each tool that broke, followed by what was called in its place with success; the trace has it, too."""
+    def told(self) -> list[tuple[str, str]]:
+        """Return each tool that broke, with what was called in its place with success; the trace has it, too."""
         bans = self._run.broker.broken_tools
         called = {call.tool for call in self._run.last_calls if call.succeeded}
-        ways = [
-            (tool, *each.tools) for tool in bans for each in bans.substitutes(tool) if called.issuperset(each.tools)
-        ]
-        for tool, *before, by in ways:
-            if before:
-                self._run.emit("substituted", {"tool": tool, "by": by, "before": before})
-            else:
-                self._run.emit("substituted", {"tool": tool, "by": by})
+        ways = [(tool, each.tool) for tool in bans for each in bans.substitutes(tool) if each.tool in called]
+        for tool, by in ways:
+            self._run.emit("substituted", {"tool": tool, "by": by})
         return ways
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -142,18 +130,9 @@ class Recovery:
         run.broker.ban(name, found)
         told = [each.model_dump(mode="json") for each in found]
         run.emit("tool_banned", {"tool": name, "call": call, "effect": effect.value, "substitutes": told})
-        new = [tool for tool in dict.fromkeys(tool for each in found for tool in each.tools) if tool not in run.tools]
+        new = [tool for tool in dict.fromkeys(each.tool for each in found) if tool not in run.tools]
         if new:
             await offer(run.all_tools.only(*new))
-
-    def _chains(self, call: Call, reads: Collection[Path]) -> tuple[Replacement, ...]:
-        """Return the chains of reads that together tell what was read of one that broke."""
-        from atc.catalogue.graph.chains import chains_of  # only here, as above
-
-        run, usable = self._run, partial(self._may_take_its_place, call.tool, call.cause)
-        held = held_items(call, [each for each in run.broker.calls if each.succeeded and each.effect is Effect.READ])
-        found = chains_of(run.whole_graph, call.tool, reads, usable=usable, held=held)
-        return tuple(_as_replacement(each) for each in found)
 
     def _may_take_its_place(self, broken: str, cause: Cause | None, by: str) -> bool:
         """Return whether a tool can be called now that another one broke, for this cause."""
@@ -242,52 +221,6 @@ def _read_of(program: Program, tool: str, tools: Toolset) -> Sequence[Path]:
         if origin.tool == tool and not access.attribute
     }
     return sorted(path for path in paths if not any(path == other[: len(path)] for other in paths - {path}))
-
-
-def held_items(call: Call, earlier: Sequence[Call]) -> dict[str, set[tuple[str, Path]]]:
-    """Return, by the arguments of a call, the items of earlier responses that have their values.
-
-    Args:
-        call: one that failed.
-        earlier: calls of the same run that succeeded. Of all of them :data:`MAX_SEEN` values are looked at.
-    """
-    wanted = {name: value for name, value in call.arguments.items() if _is_telling(value)}
-    held: dict[str, set[tuple[str, Path]]] = {}
-    places = ((each.tool, way, value) for each in earlier if each.tool != call.tool for way, value in _values(each))
-    for tool, way, value in islice(places, MAX_SEEN) if wanted else ():
-        for name, given in wanted.items():
-            if type(value) is type(given) and value == given:
-                held.setdefault(name, set()).add((tool, way))
-    return held
-
-
-def _is_telling(value: Any) -> bool:
-    """Return whether a value is likely one thing's alone, and not equal to another by chance."""
-    return (isinstance(value, str) and len(value) > 2) or (type(value) is int and abs(value) > 100)
-
-
-def _values(call: Call) -> Iterator[tuple[Path, Any]]:
-    """Yield the values of a response that are no objects or lists, each with the place of the object that has it."""
-    todo: list[tuple[Path, Any]] = [((), call.value)]
-    while todo:
-        path, value = todo.pop()
-        if isinstance(value, Mapping):
-            for key, part in value.items():
-                if isinstance(part, Mapping | list | tuple):
-                    todo.append(((*path, str(key)), part))
-                else:
-                    yield path, part
-        elif isinstance(value, list | tuple):
-            todo += [((*path, "[]"), part) for part in value]
-
-
-def _as_replacement(chain: Chain) -> Replacement:
-    *before, last = (ChainCall(tool=tool, arguments=tuple(chain.arguments[tool].items())) for tool in chain.tools)
-    feeds = [
-        ChainFeed(tool=each.consumer, argument=each.parameter, supplier=each.supplier.tool, path=each.supplier.path)
-        for each in chain.feeds
-    ]
-    return Replacement(tool=last.tool, arguments=last.arguments, before=tuple(before), feeds=tuple(feeds))
 
 
 def _step(step: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from atc._records.records import ChainCall, ChainFeed, FaultCase, Misfit, Mismatch, Observed, Raised, Replacement
+from atc._records.records import FaultCase, Misfit, Mismatch, Observed, Raised, Replacement
 from atc.schemas.names import parameter_name
 from atc.wording.findings import PLAIN_FUNCTIONS, finding, finding_alone
 from atc.wording.parts import (
@@ -291,20 +291,8 @@ def takes_place(instead_of: Sequence[str]) -> str:
 def _replacement(made: Replacement) -> str:
     """Say ``city_details (its place is the city_id)``, by the names that a program writes: those of documents are text.
 
-    What both call alike is not said. Of a chain all calls are, in order:
-    ``geocode (its name is the city), then weather_at (its latitude is geocode's ['results'][0]['latitude'])``.
+    What both call alike is not said.
     """
-    calls = (*made.before, ChainCall(tool=made.tool, arguments=made.arguments))
-    return ", then ".join(_chain_call(each, [feed for feed in made.feeds if feed.tool == each.tool]) for each in calls)
-
-
-def _chain_call(made: ChainCall, feeds: Sequence[ChainFeed]) -> str:
     named = [(parameter_name(mine), parameter_name(theirs)) for mine, theirs in made.arguments]
-    told = [f"its {mine} is the {theirs}" for mine, theirs in named if mine != theirs]
-    told += [f"its {parameter_name(each.argument)} is {each.supplier}'s {_place(each.path)}" for each in feeds]
-    pairs = " and ".join(told[:MAX_PAIRS])
+    pairs = " and ".join([f"its {mine} is the {theirs}" for mine, theirs in named if mine != theirs][:MAX_PAIRS])
     return f"{made.tool} ({pairs})" if pairs else made.tool
-
-
-def _place(path: Sequence[str]) -> str:
-    return "".join("[0]" if step == "[]" else f"[{step!r}]" for step in path)

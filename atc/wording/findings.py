@@ -86,8 +86,7 @@ def _finding(f: Finding) -> str:
         case "name_for_id":
             return f"{f.arguments[0]} of {f.tool} is an id, and a name is given: take it {f.sources[0]}"
         case "broken_tool":
-            others = (", then " if f.in_order else " or ").join(f.instead)
-            return f"{f.tool} is down in this run: call {others} in its place"
+            return f"{f.tool} is down in this run: call {' or '.join(f.instead)} in its place"
 
 
 _BY_TEXT = "runs text as code: write the code itself, and read values from text with json.loads or ast.literal_eval"

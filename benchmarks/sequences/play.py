@@ -147,8 +147,7 @@ class Play:
         solved, error = False, ""
         try:
             async with opened.tools.opened():
-                with self.system.without_chains():
-                    result = await agent.arun(step.task.text)
+                result = await agent.arun(step.task.text)
                 solved = result.status == "answered" and opened.check(result.json_value)
         except EnvironmentProblem:
             raise

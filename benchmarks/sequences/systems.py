@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from atc._records.choices import SCORERS
 from atc._records.rules import RULES
 from atc.catalogue.index.retriever import IndexRetriever
-from atc.run.recover import Recovery
 
 MODEL_REPAIR = "model-repair"
 """The rule of tier 2 of the repair of arguments: the model is asked. All others of its step are tier 1."""
@@ -28,7 +25,6 @@ class System:
         settings: of the agent, beside those of all systems.
         search: how tools are sought, as arguments of the retriever; ``None`` for the product's own.
         by_model: whether the part needs a model, which a script is not.
-        chains: whether chains of reads are offered in the place of a broken one.
         asks: whether the script looks for tools that it is not shown.
     """
 
@@ -37,7 +33,6 @@ class System:
     settings: Mapping[str, Any] = field(default_factory=dict)
     search: Mapping[str, int] | None = None
     by_model: bool = False
-    chains: bool = True
     asks: bool = True
 
     def retriever(self, catalogue: Path) -> IndexRetriever | None:
@@ -45,10 +40,6 @@ class System:
         if self.search is None:
             return None
         return IndexRetriever(None, "auto", folder=catalogue / "indexes", scorers=SCORERS, **self.search)  # type: ignore[arg-type]
-
-    def without_chains(self) -> AbstractContextManager[Any]:
-        """Take the chains away where the system has none: the product has no switch for them."""
-        return nullcontext() if self.chains else patch.object(Recovery, "_chains", lambda *_: ())
 
 
 SYSTEMS: Mapping[str, System] = {
@@ -64,6 +55,5 @@ SYSTEMS: Mapping[str, System] = {
         System("no-search", "whose script never looks for what is not offered", asks=False),
         System("no-services", "without places for tools of the first ones' services", search={"services": False}),
         System("no-both-ways", "without tools that take what found ones hand out", search={"consumers": 0}),
-        System("no-chains", "without chains in the place of broken tools", chains=False),
     )
 }

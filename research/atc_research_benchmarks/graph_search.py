@@ -25,13 +25,13 @@ from rich import box
 from rich.table import Table
 
 from atc.catalogue.graph.edges import Feed
-from atc.catalogue.graph.search import best_paths, needs_in
 from atc.catalogue.graph.suppliers import Scope, Supplier, fields_of
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.cli.console import guarded, out
 from atc.errors import EnvironmentProblem, UsageError
 from atc.schemas.identifiers import affinity, ending, endings, owner_of
 from atc.schemas.protocol import Protocol, parameters_of
+from atc_research.naviagent.search import best_paths, needs_in
 from atc_research.naviagent.searches import PaperGraph, alpha_beta, breadth_first, hybrid
 from benchmarks.common import AsJson, median, print_json, share
 from benchmarks.environments.restbench import RestBench

@@ -304,16 +304,12 @@ def test_the_order_of_a_list_is_free_only_where_the_task_says_so() -> None:
     assert not check(["b", "b", "a"], ["a", "a", "b"], unordered=True)
 
 
-def test_on_a_bad_day_the_length_of_the_day_is_had_by_a_chain() -> None:
+def test_on_a_bad_day_another_tool_gives_the_length_of_the_day() -> None:
     tools = open_tools(["atlas:broken"])
     city = "city = find_cities(name='Lyon', country_code='FR')['cities'][0]['city_id']\n"
     old = f"```python\n{city}answer = sun_times(city_id=city, date='2026-06-21')['day_length_minutes']\n```"
-    new = (
-        f"```python\n{city}place = get_city(city_id=city)\n"
-        "answer = sun_at(latitude=place['latitude'], longitude=place['longitude'], date='2026-06-21')"
-        "['day_length_minutes']\n```"
-    )
+    new = old.replace("sun_times", "daylight")
     with Agent(tools, model=FakeModel([old, new, new]), sentence=False, max_tools=40, keep_runs=False) as agent:
         result = agent.run("How many minutes long is the day in Lyon, France, on 2026-06-21?")
     assert (result.status, result.value) == ("answered", 943)
-    assert result.revisions[-1].substituted == (("sun_times", "get_city", "sun_at"),)
+    assert result.revisions[-1].substituted == (("sun_times", "daylight"),)

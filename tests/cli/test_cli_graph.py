@@ -259,22 +259,3 @@ def test_what_a_picture_leaves_out_is_said() -> None:
     ran = atc("graph", "draw", *T, "-o", "g.html", "--around", "get_user", "--hops", "0")
     assert ran.stderr == "1 of 3 tools are shown: what is near get_user.\n"
     assert "1 of 3 tools are shown" in Path("g.html").read_text()
-
-
-def test_the_way_from_one_tool_to_another_is_shown() -> None:
-    found = printed("path", "search_user", "get_orders", *T)
-    assert found[0]["tools"] == ["search_user", "get_orders"]
-    assert [each["from"] for each in found[0]["feeds"]] == ["search_user.users[].user_id"]
-    ran = atc("graph", "path", "search_user", "get_orders", *T)
-    assert ran.stdout.startswith(
-        "search_user → get_orders\n  search_user.users[].user_id → get_orders.user_id  names fit"
-    )
-    Path("writes.py").write_text(Path("tools.py").read_text().replace('effect="read"', 'effect="write"'))
-    marked = atc("graph", "path", "search_user", "get_orders", "-t", "writes.py")
-    assert marked.stdout.startswith("search_user (write) → get_orders (write)\n")
-    none = atc("graph", "path", "get_orders", "search_user", *T)
-    assert (none.exit_code, none.stdout) == (1, "")
-    assert "no tool's response leads from get_orders to search_user" in none.stderr
-    assert json.loads(atc("graph", "path", "get_orders", "search_user", *T, "--json").stdout) == []
-    assert "FROM and TO are the same tool" in refused("path", "get_user", "get_user", *T)
-    assert "did you mean get_user" in refused("path", "get_usr", "get_orders", *T)

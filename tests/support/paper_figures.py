@@ -156,10 +156,6 @@ def _solved(seed: int, system: str) -> int:
     return int(sequence(seed)[system]["solved"])
 
 
-def without_chains() -> str:
-    return solved_without("no-chains", "without chains")
-
-
 def without_what_is_used_together() -> str:
     return solved_without("no-co-usage", "without it")
 
@@ -198,7 +194,6 @@ COMPUTED: tuple[Callable[[], str], ...] = (
     with_a_planner_of_its_own,
     without_routing_and_learning,
     without_learning,
-    without_chains,
     without_what_is_used_together,
     without_prerequisites,
     without_repair_by_rule,

@@ -94,20 +94,6 @@ def has_place(schema: JsonSchema | None, path: Sequence[str]) -> bool:
     return True
 
 
-def must_be_given(schema: JsonSchema, path: Sequence[str]) -> bool:
-    """Whether all arguments have a place, if each of their lists has an item: every field on the way is required."""
-    node: JsonSchema = schema
-    for step in path:
-        node = resolve(schema, node)
-        fields, required = node.get("properties"), node.get("required")
-        inside = node.get("items") if step == "[]" else fields.get(step) if isinstance(fields, dict) else None
-        given = step == "[]" or (isinstance(required, list) and step in required)
-        if not given or not isinstance(inside, dict):
-            return False
-        node = inside
-    return True
-
-
 def hints_from(suppliers: Suppliers, most: int = 2, *, writes: Container[str] = ()) -> dict[str, dict[str, str]]:
     """For every tool, for those of its parameters that others can supply: a short sentence that names ``most``.
 

@@ -211,9 +211,7 @@ def broken_tool_findings(program: Program, broken: Mapping[str, Sequence[Replace
 
 
 def _is_down(tool: str, ways: Sequence[Replacement], line: int) -> Finding:
-    """Return a finding that names the tools of which each gives the same, or else those of the first chain."""
-    if ways and ways[0].before:
-        return Finding(kind="broken_tool", line=line, tool=tool, instead=ways[0].tools, in_order=True)
+    """Return a finding that names the tools of which each gives the same."""
     return Finding(kind="broken_tool", line=line, tool=tool, instead=tuple(each.tool for each in ways))
 
 

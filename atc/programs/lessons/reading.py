@@ -165,8 +165,7 @@ def _of_result(result: Result[Any], number: int) -> _Request:
     calls = [_made(dict(call) | {"repairs": [dict(each) for each in call.repairs]}) for call in called]
     last = max((call.attempt for call in calls), default=0)
     own = [call for call in calls if call.attempt == last]
-    told = [each for revision in result.revisions for each in revision.substituted]
-    replaced = [(each[0], each[1]) for each in told if len(each) == 2]  # a chain's last tool is none by itself
+    replaced = [each for revision in result.revisions for each in revision.substituted]
     return _Request(result.run_id, number, result.status == "answered", result.program, own, calls, replaced)
 
 
@@ -207,7 +206,7 @@ def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request
                 calls.append(made)
             case "run_ended":
                 answered, program = data.get("status") == "answered", data.get("program", "")
-            case "substituted" if not data.get("before"):
+            case "substituted":
                 replaced.append((str(data.get("tool")), str(data.get("by"))))
     if run_id:
         yield request()

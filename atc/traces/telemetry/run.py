@@ -140,7 +140,7 @@ class RunSpans:
         self._note("atc.tool_banned", at, {names.TOOL_NAME: names.short(data["tool"])})
 
     def _substituted(self, data: dict[str, Any], at: int) -> None:
-        of, by = names.short(data["tool"]), names.short(", ".join((*data.get("before", ()), data["by"])))
+        of, by = names.short(data["tool"]), names.short(data["by"])
         self._note("atc.substituted", at, {names.TOOL_NAME: by, "atc.tool.instead_of": of})
 
     # -- the run ---------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """The searches of NaviAgent, literally as its appendix B.2 prints them: baselines to compare ours with.
 
 They walk a graph of two kinds of nodes, APIs and parameters, backward from a target API, and give a set of APIs without
-an order. Nothing of ATC chooses tools by them; :mod:`atc.catalogue.graph.search` does that.
+an order. They are compared with the exact search (:mod:`atc_research.naviagent.search`).
 
 Where the paper contradicts itself the printed algorithm is taken, where it leaves something open a choice is made. Both
 are named where they are made.

@@ -1,6 +1,6 @@
 """The part of the tool graph that leads to a tool, and that part as a tree in words (NaviAgent §3.1, G' of Eq. 2).
 
-The searches are :mod:`atc.catalogue.graph.search` (exact) and the paper's own two
+The searches are :mod:`atc_research.naviagent.search` (exact) and the paper's own two
 (:mod:`atc_research.naviagent.searches`).
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Literal
 
-from atc.plugins.strategies import ToolGraph, best_paths, parameters_of
+from atc.plugins.strategies import ToolGraph, parameters_of
+from atc_research.naviagent.search import best_paths
 from atc_research.naviagent.searches import PaperGraph, alpha_beta, hybrid
 
 SearchName = Literal["exact", "alpha_beta", "heuristic"]

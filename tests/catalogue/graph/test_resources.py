@@ -12,8 +12,7 @@ import pytest
 from atc import Toolset, tool
 from atc.catalogue.graph.edges import Counts, Learnt
 from atc.catalogue.graph.resources import route_of
-from atc.catalogue.graph.search import best_paths
-from atc.catalogue.graph.suppliers import Supplier, must_be_given
+from atc.catalogue.graph.suppliers import Supplier
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.result import Effect
 from atc.schemas.protocol import Protocol, Source
@@ -446,7 +445,7 @@ def test_a_write_is_no_source_of_what_a_read_has() -> None:
     assert sources(renamed)["DELETE /bookings/{id} id"] == ["GET /bookings.[].id"], "its name says that it writes"
 
 
-def test_what_makes_a_new_thing_is_the_last_way_of_a_search_and_nobody_is_told_of_it() -> None:
+def test_what_makes_a_new_thing_is_the_last_choice_and_nobody_is_told_of_it() -> None:
     lists = {"GET /me/lists": items(with_id(name={"type": "string"}))}
     adds = {
         "POST /users/{user_id}/lists": named("create_list", with_id(), **body(name={"type": "string"})),
@@ -456,8 +455,6 @@ def test_what_makes_a_new_thing_is_the_last_way_of_a_search_and_nobody_is_told_o
     graph = ToolGraph(service({**lists, **adds}))
     assert [(each.tool, each.standing) for each in graph.suppliers[consumer, "list_id"]] == [("GET /me/lists", 0)]
     assert [each.last for each in graph.feeds(consumer)] == [False, True]
-    ways = [path.tools[0] for path in best_paths(graph, consumer, k=2)]
-    assert ways == ["GET /me/lists", "POST /users/{user_id}/lists"]
     assert [edge.supplier for edge in edges_of(graph)] == ["GET /me/lists"]
     assert "create_list" not in str(graph.hints) + tree_in_words(graph, [consumer], graph.protocols)
     alone = service(adds)
@@ -504,23 +501,6 @@ def test_an_id_within_a_body_comes_from_what_lists_the_thing() -> None:
     refused = {("GET /products", ("[]", "id"), "POST /orders", "lines"): False}
     taught = graph.with_learnt(Learnt(corrected_feeds=refused))
     assert [parameter for _, parameter in taught.suppliers] == ["order"]
-
-
-def test_a_search_supplies_what_a_body_must_have_and_nothing_that_it_may() -> None:
-    must = ORDERS["POST /orders"].parameters
-    must = {**must, "properties": {**must["properties"], "lines": {**must["properties"]["lines"]}}}
-    required = must["properties"]["lines"]["items"] = {**must["properties"]["lines"]["items"]}
-    required["properties"] = {"product": {**with_id(), "required": ["id"]}}
-    tools = {**ORDERS, "POST /orders": ORDERS["POST /orders"].model_copy(update={"parameters": must})}
-    assert best_paths(ToolGraph(tools), "POST /orders")[0].tools == ("GET /products", "POST /orders")
-    assert best_paths(ToolGraph(ORDERS), "POST /orders")[0].tools == ("POST /orders",)
-
-
-@pytest.mark.parametrize(
-    "odd", [{"required": 1}, {"required": ["lines"], "properties": {"lines": []}}, {"properties": 1}]
-)
-def test_what_is_no_schema_demands_nothing(odd: dict[str, Any]) -> None:
-    assert not must_be_given(odd, ("lines", "[]", "product_id"))
 
 
 LINKED = {

@@ -312,7 +312,7 @@ _KINDS: dict[str, dict[str, Reader]] = {
     },
     "fault": {"attempt": _number, "fault": _FAULT},
     "tool_banned": {"tool": _name, "call": _number, "effect": _name},
-    "substituted": {"tool": _name, "by": _name, "before": _names},
+    "substituted": {"tool": _name, "by": _name},
     "call_settled": {"index": _number, "tool": _name, "outcome": _name, "by": text()},
     "call_undone": {"index": _number, "tool": _name, "run": _name},
     "answered": {"value": _value, "answer": text(LONG), "unresolved": _flag},

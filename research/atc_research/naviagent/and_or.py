@@ -15,7 +15,7 @@ NP-hard (set cover is a special case), so steps are bounded: where they are used
 the bound that says how far from the cheapest they may be. Steps are counted, not seconds, costs are whole numbers, and
 ties are broken by the nodes' numbers: equal input gives equal solutions on every machine.
 
-The paper searches with two heuristics instead (NaviAgent App. B.2; ``research/``).
+The paper searches with two heuristics instead (NaviAgent App. B.2, :mod:`atc_research.naviagent.searches`).
 """
 
 from __future__ import annotations

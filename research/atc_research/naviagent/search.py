@@ -8,25 +8,21 @@ stays open. A path costs the sum of
 - for each parameter that stays open though some tool could supply it a price (:class:`Prices`).
 
 A tool that supplies several parameters is called, and paid, once. :func:`best_paths` gives the ``k`` cheapest paths
-that differ in their tools, each with its cheapest feeds; :mod:`atc.catalogue.graph.and_or` says how, and what "exact"
-means. The paper's two heuristics (NaviAgent App. B.2) stand in ``research/`` for comparison.
+that differ in their tools, each with its cheapest feeds; :mod:`atc_research.naviagent.and_or` says how, and what
+"exact" means. The paper's two heuristics (NaviAgent App. B.2) are :mod:`atc_research.naviagent.searches`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from heapq import heappop, heappush
+from dataclasses import dataclass
 from math import log
 from typing import Protocol as Shape
 
-from atc._records.records import Effect
-from atc.catalogue.graph.and_or import OPEN, Need, Solution, Stopped, cheapest
-from atc.catalogue.graph.edges import Feed, Path
-from atc.catalogue.graph.suppliers import is_handed_out, must_be_given
-from atc.errors import UsageError
-from atc.schemas.identifiers import GENERIC, VERBS, words_of
-from atc.schemas.protocol import Protocol, parameters_of
+from atc import Effect, Protocol, UsageError
+from atc.plugins.learning import VERBS, JsonSchema, Path, resolve, words_of
+from atc.plugins.strategies import GENERIC, Feed, is_handed_out, parameters_of
+from atc_research.naviagent.and_or import OPEN, Need, Solution, Stopped, cheapest
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What a path through the tool graph costs: its prices, and the evidence that they are put on.
@@ -37,8 +33,6 @@ from atc.schemas.protocol import Protocol, parameters_of
 
 UNIT = 1_000
 """A cost of one, in the whole numbers that are summed."""
-MOST = 1_000_000
-"""Calls that a price may be worth."""
 _LEAST_WEIGHT = 1e-6
 _METHODS = frozenset({"get", "post", "put", "delete", "patch"})
 
@@ -53,9 +47,6 @@ class Prices:
         open: a supplier's parameter that some tool could supply, and that is left to the task.
         target: the same for a parameter of the target, which is what is asked about.
         detour: of a feed that is known by names alone, each word of the supplier's name that is not about the thing.
-
-    Raises:
-        UsageError: a price is negative or no number.
     """
 
     call: float = 1.0
@@ -64,11 +55,6 @@ class Prices:
     open: float = 6.0
     target: float = 12.0
     detour: float = 0.25
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            if not 0 <= getattr(self, each.name) < MOST:
-                raise UsageError(f"the price {each.name!r} is from 0 to below {MOST:,}, not {getattr(self, each.name)}")
 
     def of_feed(self, feed: Feed, supplier: Protocol, consumer: Protocol) -> int:
         """What a feed costs: ``-log(weight)`` and more."""
@@ -116,14 +102,10 @@ def _subject(protocol: Protocol) -> set[str]:
 
 BUDGET = 8_000
 """Steps of a search: some ten milliseconds at most. A usual search takes a hundred."""
-OPTIONAL = UNIT
-"""What a link of a chain costs more where the consumer may do without its value."""
-_Cost = tuple[int, int]
-"""Of a chain: the writes on its way, and its price. A write is the last choice, whatever it spares."""
 
 
 class Graph(Shape):
-    """What is searched: a :class:`~atc.catalogue.graph.tool_graph.ToolGraph`, or what answers as one."""
+    """What is searched: a :class:`~atc.plugins.strategies.ToolGraph`, or what answers as one."""
 
     @property
     def protocols(self) -> Mapping[str, Protocol]: ...
@@ -181,18 +163,14 @@ def best_paths(
     Raises:
         UsageError: the target is no tool of the graph, or a number is below its least.
     """
-    _check(graph, target, k, budget)
+    if target not in graph.protocols:
+        raise UsageError(f"{target!r} is no tool of the graph: give the key of one of its {len(graph.protocols)} tools")
+    if k < 1 or budget < 1:
+        raise UsageError(f"k and budget are at least 1, not {k} and {budget}")
     view = _View(graph, target, frozenset(have), prices)
     free = [view.number(each) for each in sorted(set(have)) if each in graph.protocols and each != target]
     found = cheapest(view.needs, view.number(target), k, budget, call=whole(prices.call), free=free)
     return [view.path(each, found.stopped) for each in found.found]
-
-
-def _check(graph: Graph, tool: str, k: int, budget: int) -> None:
-    if tool not in graph.protocols:
-        raise UsageError(f"{tool!r} is no tool of the graph: give the key of one of its {len(graph.protocols)} tools")
-    if k < 1 or budget < 1:
-        raise UsageError(f"k and budget are at least 1, not {k} and {budget}")
 
 
 class _View:
@@ -270,6 +248,20 @@ def needs_in(graph: Graph, key: str, have: Collection[str] = frozenset()) -> Ite
                 yield ".".join(place), suppliers[place]
 
 
+def must_be_given(schema: JsonSchema, path: Sequence[str]) -> bool:
+    """Whether all arguments have a place, if each of their lists has an item: every field on the way is required."""
+    node: JsonSchema = schema
+    for step in path:
+        node = resolve(schema, node)
+        fields, required = node.get("properties"), node.get("required")
+        inside = node.get("items") if step == "[]" else fields.get(step) if isinstance(fields, dict) else None
+        given = step == "[]" or (isinstance(required, list) and step in required)
+        if not given or not isinstance(inside, dict):
+            return False
+        node = inside
+    return True
+
+
 def _suppliers(feeds: Iterable[Feed], key: str, graph: Graph) -> dict[Path, dict[str, Feed]]:
     """By the place in the arguments of a tool its suppliers, each with its surest feed."""
     suppliers: dict[Path, dict[str, Feed]] = {}
@@ -280,106 +272,7 @@ def _suppliers(feeds: Iterable[Feed], key: str, graph: Graph) -> dict[Path, dict
     return suppliers
 
 
-def _links_into(graph: Graph, key: str) -> dict[str, tuple[int, Feed]]:
-    """What leads to a tool: by supplier the cheapest link, and its price.
-
-    An optional argument links two tools that no required one does, as a customer's id and a list of orders.
-    """
-    best: dict[str, tuple[int, Feed]] = {}
-    needs = dict(needs_in(graph, key))
-    may_be_given = _suppliers((feed for feed in graph.feeds(key) if not feed.last), key, graph)
-    rest = [feeds for place, feeds in may_be_given.items() if ".".join(place) not in needs]
-    for more, some in ((0, [*needs.values()]), (OPTIONAL, rest)):
-        linked = {*best}
-        for supplier, feed in ((each, feed) for feeds in some for each, feed in feeds.items() if each not in linked):
-            price = PRICES.of_feed(feed, graph.protocols[supplier], graph.protocols[key]) + UNIT + more
-            if supplier not in best or price < best[supplier][0]:
-                best[supplier] = price, feed
-    return best
-
-
 def _unsureness(feed: Feed) -> tuple[float, bool, int, tuple[str, ...]]:
     """For the surest of the fields of one supplier, whatever their order: one that is known, and not nested deep."""
     path = feed.supplier.path
     return -feed.weight, not path, len(path), path
-
-
-def paths_between(graph: Graph, source: str, target: str, k: int = 3, budget: int = BUDGET) -> list[ToolPath]:
-    """The cheapest chains from one tool to another, each link a feed; none where there is no chain.
-
-    Other than with :func:`best_paths`, a tool of the chain may need what the chain does not supply; that is ``open``.
-    Optional arguments are links, too. A chain with a write on its way comes behind all that only read.
-
-    Args:
-        source: the key of the tool whose response is used. ``target``: of the one that it is wanted for.
-        k: chains at most; they differ in their tools or in the order of these.
-        budget: steps: feeds looked at.
-
-    Raises:
-        UsageError: one of them is no tool of the graph, they are the same, or a number is below its least.
-    """
-    _check(graph, source, k, budget)
-    _check(graph, target, k, budget)
-    if source == target:
-        raise UsageError(f"a path leads from one tool to another, not from {source!r} to itself")
-    links, rest, steps = _towards(graph, source, target, budget)
-    if source not in rest:
-        return []
-    queue: list[tuple[_Cost, tuple[str, ...]]] = [(rest[source], (source,))]
-    chains: list[tuple[_Cost, tuple[str, ...]]] = []
-    while queue and len(chains) < k and steps < 2 * budget:
-        cost, chain = heappop(queue)
-        if chain[-1] == target:
-            chains.append((cost, chain))
-            continue
-        left = rest[chain[-1]]
-        paid = cost[0] - left[0], cost[1] - left[1]
-        for consumer, price in links.get(chain[-1], ()):
-            steps += 1
-            if consumer not in chain:
-                heappush(queue, (_sum(paid, price, rest[consumer]), (*chain, consumer)))
-    stopped: Stopped = "found" if len(chains) == k else "all" if steps < budget else "budget"
-    return [_chain(graph, cost, chain, stopped) for (_, cost), chain in chains]
-
-
-def _sum(*costs: _Cost) -> _Cost:
-    return sum(writes for writes, _ in costs), sum(price for _, price in costs)
-
-
-def _towards(
-    graph: Graph, source: str, target: str, budget: int
-) -> tuple[dict[str, list[tuple[str, _Cost]]], dict[str, _Cost], int]:
-    """The links to all that leads to a target, ``supplier -> (consumer, cost)``, and what each is away from it."""
-    rest: dict[str, _Cost] = {}
-    links: dict[str, list[tuple[str, _Cost]]] = {}
-    queue: list[tuple[_Cost, str]] = [((0, 0), target)]
-    steps = 0
-    while queue and steps < budget:
-        away, consumer = heappop(queue)
-        if consumer in rest:
-            continue
-        rest[consumer] = away
-        for supplier, (price, _) in sorted(_links_into(graph, consumer).items()):
-            steps += 1
-            writes = supplier != source and graph.protocols[supplier].effect is Effect.WRITE
-            link = int(writes), price
-            links.setdefault(supplier, []).append((consumer, link))
-            heappush(queue, (_sum(away, link), supplier))
-    return links, rest, steps
-
-
-def _chain(graph: Graph, cost: int, chain: tuple[str, ...], stopped: Stopped) -> ToolPath:
-    """A chain as a path: each parameter from the chain's tool that supplies it surest, if it comes before."""
-    feeds: list[Feed] = []
-    left: list[tuple[str, str]] = []
-    for place, key in enumerate(chain[1:], 1):
-        needs = dict(needs_in(graph, key))
-        if not any(chain[place - 1] in suppliers for suppliers in needs.values()):
-            feeds.append(_links_into(graph, key)[chain[place - 1]][1])
-        for parameter, suppliers in needs.items():
-            before = [suppliers[each] for each in chain[:place] if each in suppliers]
-            if before:
-                feeds.append(max(before, key=lambda feed: (feed.weight, chain.index(feed.supplier.tool))))
-            else:
-                left.append((key, parameter))
-    return ToolPath(chain, tuple(feeds), cost / UNIT, tuple(left), True, stopped)

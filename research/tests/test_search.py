@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.catalogue.graph.edges import Evidence, Feed
-from atc.catalogue.graph.search import Prices, ToolPath, best_paths, paths_between
 from atc.catalogue.graph.suppliers import Supplier
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.protocol import JsonSchema, Protocol
+from atc_research.naviagent.search import Prices, ToolPath, best_paths, must_be_given
 
 CITIES: JsonSchema = {
     "type": "object",
@@ -179,71 +179,27 @@ def test_the_order_of_tools_and_edges_changes_nothing(edges: Mapping[str, Mappin
     graph, other = fake(edges), fake(edges, seed=seed)
     for target in graph.protocols:
         assert best_paths(graph, target, k=4) == best_paths(other, target, k=4)
-    for source in graph.protocols:
-        for target in set(graph.protocols) - {source}:
-            assert paths_between(graph, source, target) == paths_between(other, source, target)
 
 
-@given(EDGES)
-def test_chains_are_what_trying_all_finds(edges: Mapping[str, Mapping[str, float]]) -> None:
-    graph = fake(edges)
-    links = {(each.supplier.tool, each.consumer) for each in graph.edges if each.supplier.tool != each.consumer}
+def test_a_search_supplies_what_a_body_must_have_and_nothing_that_it_may() -> None:
+    product = {"type": "object", "properties": {"product_id": {"type": "string"}}}
+    items: JsonSchema = {"type": "array", "items": product}
+    sells = Protocol(name="sells", returns={"type": "array", "items": product})
 
-    def all_from(chain: tuple[str, ...], target: str) -> list[tuple[str, ...]]:
-        if chain[-1] == target:
-            return [chain]
-        return [
-            found
-            for supplier, consumer in sorted(links)
-            if supplier == chain[-1] and consumer not in chain
-            for found in all_from((*chain, consumer), target)
-        ]
+    def buys(*required: str) -> Protocol:
+        lines = items | {"items": product | {"required": list(required)}}
+        return Protocol(name="buys", parameters={"properties": {"lines": lines}, "required": ["lines"]})
 
-    for source in graph.protocols:
-        for target in set(graph.protocols) - {source}:
-            found = paths_between(graph, source, target, k=100)
-            assert sorted(each.tools for each in found) == sorted(all_from((source,), target))
-            assert [each.cost for each in found] == sorted(each.cost for each in found)
+    feed = Feed(Supplier("sells", ("[]", "product_id"), inside=("[]", "product_id")), "buys", "lines", "names", 0.6)
+    for tool_, tools in ((buys("product_id"), ("sells", "buys")), (buys(), ("buys",))):
+        assert best_paths(Fake({"sells": sells, "buys": tool_}, [feed]), "buys")[0].tools == tools
 
 
-def test_a_chain_names_what_it_leaves_open() -> None:
-    graph = fake({"pay.order": {"order": 1}, "pay.card": {"card": 1}, "order.user": {"me": 1, "log_in": 0.5}})
-    (path,) = paths_between(graph, "me", "pay")
-    assert path.tools == ("me", "order", "pay")
-    assert path.open == (("pay", "card"),)
-    assert [(each.supplier.tool, each.consumer) for each in path.feeds] == [("me", "order"), ("order", "pay")]
-    assert paths_between(graph, "pay", "me") == []
-
-
-def test_an_optional_argument_links_tools_that_no_required_one_does() -> None:
-    edges = {"orders.customer_id": {"customers": 0.6, "order": 0.4}, "order.order_id": {"orders": 0.6}}
-    graph = fake(edges, tool("orders", optional="customer_id"))
-    assert paths_between(graph, "customers", "orders")[0].tools == ("customers", "orders")
-    (path,) = paths_between(graph, "customers", "order")
-    assert path.tools == ("customers", "orders", "order")
-    assert [(each.supplier.tool, each.parameter) for each in path.feeds] == [
-        ("customers", "customer_id"),
-        ("orders", "order_id"),
-    ]
-    assert not path.open
-    both = fake({"pay.order": {"order": 0.2}, "pay.note": {"order": 1}}, tool("pay", "order", optional="note"))
-    assert [each.parameter for each in paths_between(both, "order", "pay")[0].feeds] == ["order"], "the required one"
-    among = [replace(each, last=True) for each in graph.edges]
-    assert paths_between(Fake(graph.protocols, among), "customers", "orders") == [], "no last choice is for an option"
-
-
-def test_a_chain_over_a_write_comes_behind_all_that_only_read() -> None:
-    edges = {"d.x": {"c": 0.2, "w": 1}, "c.x": {"b": 0.2}, "b.x": {"a": 0.2}, "w.x": {"a": 1}}
-    graph = fake(edges, tool("w", "x", effect=Effect.WRITE))
-    assert [each.tools for each in paths_between(graph, "a", "d")] == [("a", "b", "c", "d"), ("a", "w", "d")]
-    from_write = fake({"d.x": {"w": 1, "c": 1}, "c.x": {"w": 1}}, tool("w", effect=Effect.WRITE))
-    assert paths_between(from_write, "w", "d")[0].tools == ("w", "d"), "where one starts, one is"
-
-
-@pytest.mark.parametrize("price", [-1.0, float("nan"), float("inf")])
-def test_prices_that_make_no_sense_are_named(price: float) -> None:
-    with pytest.raises(UsageError, match="the price 'open' is from 0"):
-        Prices(open=price)
+@pytest.mark.parametrize(
+    "odd", [{"required": 1}, {"required": ["lines"], "properties": {"lines": []}}, {"properties": 1}]
+)
+def test_what_is_no_schema_demands_nothing(odd: JsonSchema) -> None:
+    assert not must_be_given(odd, ("lines", "[]", "product_id"))
 
 
 def test_a_weight_that_is_no_number_is_no_edge() -> None:
@@ -257,8 +213,6 @@ def test_a_weight_that_is_no_number_is_no_edge() -> None:
         (lambda graph: best_paths(graph, "wheather"), "'wheather' is no tool of the graph"),
         (lambda graph: best_paths(graph, "pay", k=0), "at least 1, not 0"),
         (lambda graph: best_paths(graph, "pay", budget=0), "at least 1"),
-        (lambda graph: paths_between(graph, "ordr", "pay"), "'ordr' is no tool"),
-        (lambda graph: paths_between(graph, "pay", "pay"), "not from 'pay' to itself"),
     ],
 )
 def test_wrong_input_is_named(call: object, says: str) -> None:

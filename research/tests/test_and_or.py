@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.catalogue.graph.and_or import OPEN, Item, Need, Solution, cheapest
+from atc_research.naviagent.and_or import OPEN, Item, Need, Solution, cheapest
 
 Graph = Sequence[Sequence[Need]]
 CALL = 2
