@@ -290,16 +290,20 @@ def login(
         Logins.of_user().write(made)
     except OSError as error:
         raise EnvironmentProblem(f"the login cannot be kept: {error.strerror or type(error).__name__}") from None
-    kept = "it is renewed by itself" if made.renewable else "log in again when it has ended"
+    by_itself = spec.oauth is not None and spec.oauth.by_itself
+    kept = "it is renewed by itself" if made.renewable or by_itself else "log in again when it has ended"
     typer.echo(clean(f"You are logged in at {spec.location}; {kept}."))
 
 
 @guarded
 def logout(server: Server, tools: options.Tools = None) -> None:
     """Delete the login that is kept here. To end the grant itself, use a page of the authorization server."""
-    from atc.tools.mcp.logins import Logins
+    from atc.tools.mcp.importer import need_sdk
 
     spec = spec_of(server, tools or options.default_tools())
+    need_sdk()
+    from atc.tools.mcp.logins import Logins
+
     gone = Logins.of_user().forget(spec.url)
     typer.echo(clean(f"The login at {spec.location} is deleted." if gone else f"No login at {spec.location} is kept."))
 

@@ -79,7 +79,7 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Account
         client = "" if oauth is None else oauth.client_id
         if spec.url and "authorization" not in headers and not (oauth is not None and oauth.by_itself):
             login = Logins.of_user().read(spec.url)
-            client = "" if login is None else login.client_id or "a login"
+            client = "" if login is None else login.client.client_id if login.client else "a login"
         return (spec.location, *headers, *sorted(spec.env), f"client {client}")
 
     def graded(self, *, reads: bool) -> McpTransport:
