@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from atc.serve.mcp.server import Footprint
 
 
-Enrich = Annotated[
-    bool,
-    typer.Option(
-        "--enrich",
-        help="Serve the tools themselves, with output schemas filled in from what they answered; no programs.",
-    ),
-]
-
 ProbeReads = Annotated[
     bool,
     typer.Option(
@@ -105,7 +97,6 @@ def mcp(
     context: typer.Context,
     given: options.Given,
     source: options.Source = options.NOWHERE,
-    enrich: Enrich = False,
     extras: With = None,
     direct: Direct = None,
     direct_tokens: DirectTokens = 600,
@@ -141,14 +132,10 @@ def mcp(
         return
     if as_json and not check:
         raise UsageError("--json belongs to --check: a server's standard output is its client's")
-    if http and (enrich or probe_reads):
-        raise UsageError("--enrich and --probe-reads serve over pipes: leave --http out")
+    if http and probe_reads:
+        raise UsageError("--probe-reads is for a server over pipes: leave --http out")
     if http and "keep" in (extras or ()):
         raise UsageError("--with keep is for your own clients, over pipes: leave --http out, or use `atc runs keep`")
-    if enrich and (check or extras or direct):
-        raise UsageError(
-            "--enrich serves the tools alone: --check, --with and --direct are for the server that runs programs"
-        )
     mcp_http.check(context, http)
     try:
         import mcp as _  # noqa: F401
@@ -198,18 +185,13 @@ def mcp(
             ),
         )
         return
-    _serve_over_pipes(gateway, outgoing, enrich=enrich, probe_reads=probe_reads)
+    _serve_over_pipes(gateway, outgoing, probe_reads=probe_reads)
 
 
-def _serve_over_pipes(gateway: Gateway, outgoing: int, *, enrich: bool, probe_reads: bool) -> None:
+def _serve_over_pipes(gateway: Gateway, outgoing: int, *, probe_reads: bool) -> None:
     from atc.serve.mcp.stdio import serve_stdio
 
-    face = None
-    if enrich:
-        from atc.serve.mcp.enrich import EnrichedFace
-
-        face = EnrichedFace(gateway)
-    serve: partial[Any] = partial(serve_stdio, gateway, face, outgoing=outgoing)
+    serve: partial[Any] = partial(serve_stdio, gateway, outgoing=outgoing)
     if probe_reads:
         from atc.serve.mcp.probing import beside
 
@@ -308,16 +290,20 @@ def login(
         Logins.of_user().write(made)
     except OSError as error:
         raise EnvironmentProblem(f"the login cannot be kept: {error.strerror or type(error).__name__}") from None
-    kept = "it is renewed by itself" if made.renewable else "log in again when it has ended"
+    by_itself = spec.oauth is not None and spec.oauth.by_itself
+    kept = "it is renewed by itself" if made.renewable or by_itself else "log in again when it has ended"
     typer.echo(clean(f"You are logged in at {spec.location}; {kept}."))
 
 
 @guarded
 def logout(server: Server, tools: options.Tools = None) -> None:
     """Delete the login that is kept here. To end the grant itself, use a page of the authorization server."""
-    from atc.tools.mcp.logins import Logins
+    from atc.tools.mcp.importer import need_sdk
 
     spec = spec_of(server, tools or options.default_tools())
+    need_sdk()
+    from atc.tools.mcp.logins import Logins
+
     gone = Logins.of_user().forget(spec.url)
     typer.echo(clean(f"The login at {spec.location} is deleted." if gone else f"No login at {spec.location} is kept."))
 

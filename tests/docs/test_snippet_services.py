@@ -81,7 +81,7 @@ PROMISES: list[tuple[str, str, dict[str, str]]] = [
     (r"^atc mcp .*--check", r"1 tool behind .*def current_time\(\)", {}),
     (r"^atc mcp .*--with probe", r'"run_program".*"name":"probe"', {}),
     (r"^atc mcp --.*--direct auto", r'"run_program"', {}),  # no run has taught it anything yet
-    (r"^atc mcp --.*(--enrich|--direct)", r'"current_time"', {}),
+    (r"^atc mcp --.*--direct", r'"current_time"', {}),
     (r"^atc mcp --tools", r'"run_program"', {}),
     (r"^atc mcp install cursor --tools servers", r"written", {".cursor/mcp.json": r'"clock".*"atc".*/servers\.json"'}),
     (r"^atc mcp install --list", r"cursor +Cursor +yes +atc +1 ", {}),

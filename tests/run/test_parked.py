@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from atc import Agent, FakeModel, Result, Toolset, UsageError, tool
 from atc.calls import parked, parking
@@ -624,7 +625,9 @@ def test_a_tool_of_a_server_with_another_login_is_another_tool(monkeypatch: pyte
         url = "https://bank.example/mcp"
         kept.clear()
         if client is not None:
-            kept[url] = Login(url=url, access_token=client, token_endpoint=url, client_id=client)
+            kept[url] = Login(
+                url=url, token=OAuthToken(access_token="one"), client=OAuthClientInformationFull(client_id=client)
+            )
         (spec,) = read_specs(url, headers=headers)
         server = McpServer(spec, timeout_s=1, start_timeout_s=1, max_bytes=1000)
         return parked.digest_of(Tool(make_tool("pay", None, Effect.WRITE).protocol, McpTransport("pay", False, server)))

@@ -14,7 +14,6 @@ from mcp import Client
 
 from atc import Toolset
 from atc.serve.mcp.client import MOST_SESSIONS, Sessions
-from atc.serve.mcp.enrich import EnrichedFace
 from atc.serve.mcp.gateway import Gateway, Options
 from atc.serve.mcp.server import Face
 from atc.settings import Settings
@@ -219,7 +218,8 @@ def _result(text: str) -> dict[str, Any]:
 @both_eras
 def test_tools_that_a_client_calls_itself_show_it_as_well(tmp_path: Path, mode: str) -> None:
     async def main() -> list[bool | None]:
-        face, book = EnrichedFace(gateway(tmp_path, mail(), Book().tool)), {"text": "one"}
+        direct = ("read_mail", "append_line")
+        face, book = Face(gateway(tmp_path, mail(), Book().tool, direct=direct)), {"text": "one"}
         try:
             user = User([DECLINE])
             async with Client(face.server, mode=mode, elicitation_callback=user, cache=None) as client:

@@ -149,7 +149,7 @@ def test_only_what_programs_called_by_itself_is_chosen() -> None:
 def test_what_nobody_would_see_in_a_description_is_not_passed_on() -> None:
     hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
     tool = read("get_a", f"Get it.{hidden}")
-    assert definition_of("get_a", tool.protocol, None).description == "Get it."
+    assert definition_of("get_a", tool.protocol).description == "Get it."
 
 
 def test_names_come_first_and_none_is_one_of_the_servers_own() -> None:
@@ -172,12 +172,9 @@ def test_a_call_answers_with_the_value_that_a_program_would_see(tmp_path: Path, 
         ):
             listed = {each.name: each for each in (await client.list_tools()).tools}
             assert list(listed) == ["run_program", "get_note", "get_weather"]
-            assert listed["get_weather"].output_schema is not None  # lenient, also where it is declared
-            assert "required" not in listed["get_weather"].output_schema
-            assert listed["get_note"].output_schema is None  # nothing was answered yet
+            assert listed["get_weather"].output_schema is None  # an answer may be a preview, which no schema foresees
             assert mode == MODERN or "directly" in (client.instructions or "")
-            made = await client.call_tool("get_weather", {"city": "Rome"})  # the SDK holds it to the schema
-            assert made.structured_content == {"city": "Rome", "degrees": 21}
+            made = await client.call_tool("get_weather", {"city": "Rome"})
             assert json.loads(text_of(made)) == {"city": "Rome", "degrees": 21}
             report = await run(client, "answer = get_weather(city='Rome')['degrees']")
             assert report["value"] == 21
@@ -189,7 +186,7 @@ def test_a_call_answers_with_the_value_that_a_program_would_see(tmp_path: Path, 
             assert "there is no city Nowhere" in text_of(absent)
             await client.call_tool("get_note", {})
             face.gateway.catalogue.settle()
-            learnt = {each.name: each.output_schema for each in (await client.list_tools()).tools}["get_note"]
+            learnt = face.gateway.catalogue.graph.protocols_with_shapes["get_note"].returns
             assert learnt is not None
             assert "text" in learnt["properties"]
 
@@ -454,10 +451,6 @@ def test_the_command_shows_which_and_refuses_what_cannot_be() -> None:
     assert "no_such" in missing
     assert listed[3:] == []
     assert "--direct auto lists no tool: no run has shown one" in chosen
-    for words, what in [
-        (["--direct", "run_program"], "the server has a tool of its own"),
-        (["--direct", "auto", "--enrich"], "--enrich serves the tools alone"),
-    ]:
-        ran = atc("mcp", "--tools", "atlas", *words)
-        assert (ran.exit_code, ran.stdout) == (2, "")
-        assert what in ran.stderr
+    ran = atc("mcp", "--tools", "atlas", "--direct", "run_program")
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "the server has a tool of its own" in ran.stderr

@@ -6,9 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from mcp import Client
 
-from atc.serve.mcp.enrich import EnrichedFace
 from atc.serve.mcp.gateway import Options
 from atc.tools.tool import Tool
 from tests.support.kept import TEXT, kept
@@ -60,14 +58,3 @@ def test_one_that_is_listed_itself_is_a_run_of_which_each_write_is_asked_about(m
     assert (book.lines, len(user.seen)) == (["a", "a again"], 2)
     assert wrong.is_error
     assert "note_twice" in wrong.content[0].text
-
-
-def test_enrich_lists_none() -> None:
-    async def main() -> list[str]:
-        async with (
-            gateway_of(*tools(Book())) as gateway,
-            Client(EnrichedFace(gateway).server, mode=MODERN, cache=None) as client,
-        ):
-            return [each.name for each in (await client.list_tools()).tools]
-
-    assert asyncio.run(main()) == ["append_line"]

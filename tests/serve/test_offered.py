@@ -145,8 +145,7 @@ def test_the_command_says_what_is_wrong_and_keeps_its_standard_output() -> None:
         (["mcp"], 2, "no tools are named"),
         (["mcp", "--tools", "none.json"], 2, "none.json"),
         (["mcp", "--tools", "atlas", "--with", "root"], 2, "there are run_task, resume"),
-        (["mcp", "--tools", "atlas", "--enrich", "--check"], 2, "--enrich serves the tools alone"),
-        (["mcp", "--tools", "atlas", "--enrich", "--http"], 2, "leave --http out"),
+        (["mcp", "--tools", "atlas", "--probe-reads", "--http"], 2, "leave --http out"),
     ]:
         ran = atc(*arguments)
         assert (ran.exit_code, ran.stdout) == (code, "")

@@ -16,12 +16,13 @@ import httpx2
 import platformdirs
 import pytest
 from mcp.client.auth import OAuthClientProvider
+from mcp.shared.auth import OAuthToken
 from typer.testing import CliRunner
 
 from atc import Toolset
 from atc.cli import app
 from atc.errors import ToolImportError
-from atc.tools.mcp.http import KeptLoginAuth
+from atc.tools.mcp.http import KeptLoginAuth, renew
 from atc.tools.mcp.live import LiveTools, live_tools
 from atc.tools.mcp.login import LoginFailed, Talk, log_in
 from atc.tools.mcp.logins import FOLDER, Login, Logins
@@ -33,8 +34,7 @@ URL = "https://tools.example/mcp"
 
 
 def login(url: str = URL, **more: Any) -> Login:
-    given = {"access_token": "access-000001", "token_endpoint": "https://tools.example/token", **more}
-    return Login(url=url, **given)
+    return Login(url=url, token=OAuthToken(access_token="access-000001"), **more)
 
 
 @pytest.fixture
@@ -142,17 +142,19 @@ def test_a_server_wants_a_login_gets_it_and_keeps_it(served: Vault, logins: Logi
     made = logged_in(read_specs(served.url)[0], shown=shown)
     assert made is not None
     assert "The token will come from 127.0.0.1" in shown[0]
-    assert made.token_endpoint == f"{served.origin}/token"
-    assert made.resource == served.url
+    assert made.issuer is not None
+    assert made.resource is not None
+    assert str(made.issuer.token_endpoint) == f"{served.origin}/token"
+    assert str(made.resource.resource) == served.url
     logins.write(made)
     assert called(Toolset.from_mcp(served.url), ("secret", {})) == ["42"]
-    served.valid.discard(made.access_token)  # the server ends it: it is renewed, once, and the new pair is kept
+    served.valid.discard(made.token.access_token)  # the server ends it: it is renewed, once, and the new pair is kept
     tools = Toolset.from_mcp(served.url)
     assert called(tools, ("secret", {})) == ["42"]
     after = logins.read(served.url)
     assert after is not None
-    assert after.access_token != made.access_token
-    assert after.refresh_token != made.refresh_token
+    assert after.token.access_token != made.token.access_token
+    assert after.token.refresh_token != made.token.refresh_token
     assert called(tools, ("secret", {})) == ["42"]
 
 
@@ -169,6 +171,17 @@ def test_a_token_that_has_ended_is_renewed_before_it_is_sent(served: Vault, logi
     with pytest.raises(ToolImportError, match="atc mcp login"):
         Toolset.from_mcp(served.url)
     assert logins.read(served.url) is None
+
+
+@pytest.mark.slow
+def test_a_renewal_that_makes_no_sense_is_not_logged_and_the_login_stays(
+    served: Vault, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = logged_in(read_specs(served.url)[0])
+    assert made is not None
+    monkeypatch.setattr(Vault, "token", lambda self: {"token_type": "Bearer", "refresh_token": "refresh-of-nobody"})
+    assert asyncio.run(renew(made)) == (None, False)
+    assert "refresh-of-nobody" not in caplog.text
 
 
 @pytest.mark.slow
@@ -204,7 +217,8 @@ def test_the_secret_of_a_registered_client_goes_to_its_issuer_alone(served: Vaul
     assert (len(served.registered), len(served.asked)) == before
     made = logged_in(spec(served.origin))
     assert made is not None
-    assert (made.client_id, made.client_auth) == ("mine", "client_secret_basic")
+    assert made.client is not None
+    assert (made.client.client_id, made.client.token_endpoint_auth_method) == ("mine", "client_secret_basic")
     assert len(served.registered) == before[0]
 
 
@@ -243,7 +257,11 @@ def test_own_credentials_need_no_user(served: Vault, logins: Logins) -> None:
     assert called(Toolset.from_mcp(config), ("secret", {})) == ["42"]
     kept = logins.read(served.url)
     assert kept is not None
-    assert kept.grant == "client_credentials"
+    served.valid.clear()  # the server ends it
+    assert called(Toolset.from_mcp(config), ("secret", {})) == ["42"]
+    after = logins.read(served.url)
+    assert after is not None
+    assert after.token != kept.token
     wrong = {**options, "issuer": "https://other.example"}
     logins.forget(served.url)
     before = len(served.asked)
@@ -276,7 +294,7 @@ def test_tools_come_with_the_login(served: Vault, logins: Logins, tmp_path: Path
 def test_tools_go_when_the_login_ends_and_no_call_is_in_doubt(served: Vault, logins: Logins, tmp_path: Path) -> None:
     made = logged_in(read_specs(served.url)[0])
     assert made is not None
-    logins.write(made.model_copy(update={"refresh_token": ""}))
+    logins.write(made.model_copy(update={"token": made.token.model_copy(update={"refresh_token": None})}))
 
     async def run() -> None:
         async with live_tools([f"mcp:{served.url}"], folder=tmp_path / "lists") as live:
@@ -290,7 +308,7 @@ def test_tools_go_when_the_login_ends_and_no_call_is_in_doubt(served: Vault, log
             await asyncio.wait_for(down.wait(), 60)
             assert "atc mcp login" in next(iter(live.down.values()))
             up.clear()
-            served.valid.add(made.access_token)
+            served.valid.add(made.token.access_token)
             await asyncio.wait_for(up.wait(), 60)
             assert await one(tools, "secret") == "42"
 
@@ -309,7 +327,7 @@ def test_the_command_logs_in_and_out(
     assert "You are logged in at vault" in said
     kept = logins.read(served.url)
     assert kept is not None
-    assert kept.access_token not in said
+    assert kept.token.access_token not in said
     listed = invoked("tools", "list", "-t", str(file))
     assert "secret" in listed
     assert "is deleted" in invoked("mcp", "logout", served.url)

@@ -18,7 +18,7 @@ from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.errors import UsageError
 from atc.probing.call_policy import why_not
 from atc.schemas.protocol import JsonSchema
-from atc.serve.mcp.output_schemas import filled_schema
+from atc.schemas.types import OBSERVED
 from atc.serve.mcp.single_calls import definition_of, tokens_of
 from atc.tools.tool import Tool, Toolset
 
@@ -35,7 +35,7 @@ class Choice:
     Attributes:
         named: by the user, whether they are there or not.
         chosen: by ``auto``, the likeliest first.
-        tokens: of the definitions of the chosen ones, without their output schemas; an upper bound.
+        tokens: of the definitions of the chosen ones; an upper bound.
         budget: that they had; 0 where the user did not say ``auto``.
     """
 
@@ -106,9 +106,8 @@ def _candidates(tools: Toolset, graph: ToolGraph, others: Collection[str]) -> It
     for name in _used_alone(graph.learnt):
         if name in others or name not in tools or not _may_be_chosen(tools[name]):
             continue
-        output = filled_schema(graph.protocols_with_shapes[name].returns)
-        definition = definition_of(name, tools[name].protocol, None)  # clients seldom show a model the output schema
-        yield _Candidate(_has_list(output), tokens_of(definition), name)
+        returns = graph.protocols_with_shapes[name].returns
+        yield _Candidate(_has_list(returns), tokens_of(definition_of(name, tools[name].protocol)), name)
 
 
 def _may_be_chosen(tool: Tool) -> bool:
@@ -131,14 +130,16 @@ def _used_alone(learnt: Learnt) -> set[str]:
     return {name for name, calls in used.items() if 1 - together[name] / calls >= ALONE}
 
 
-def _has_list(schema: JsonSchema | None) -> bool:
-    """Whether an answer is known to have a list in it, as long ones do. ``schema``: a filled one, so it is bounded."""
-    todo: list[Any] = [schema]
+def _has_list(returns: JsonSchema | None) -> bool:
+    """Whether an answer is known to have a list in it, as long ones do."""
+    todo: list[Any] = [returns]
     while todo:
         each = todo.pop()
-        if not isinstance(each, dict):
-            continue
-        if "array" in each.get("type", ()):
-            return True
-        todo += [*each.get("properties", {}).values(), each.get("additionalProperties"), each.get("items")]
+        if isinstance(each, dict):
+            kind = each.get("type", each.get(OBSERVED))
+            if kind == "array" or (isinstance(kind, list) and "array" in kind):
+                return True
+            todo += each.values()
+        elif isinstance(each, list):
+            todo += each
     return False

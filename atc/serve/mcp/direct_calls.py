@@ -1,6 +1,6 @@
 """The tools that are listed beside ``run_program`` (:mod:`.direct`), and what a call of one does.
 
-It is made as ``--enrich`` makes one: a run of its own, of one call. One of a kept program is a program of one line.
+It is a run of its own, of one call. One of a kept program is a program of one line.
 Its value is the one that a program would see, so a large one comes back as a preview and a link, and goes on to a
 program by that. What its client's model has seen by it counts as seen, for the programs that it writes later.
 """
@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -26,7 +26,7 @@ from atc.serve.mcp.gateway import Gateway
 from atc.serve.mcp.own_tools import answer_of
 from atc.serve.mcp.requests import Answer, Handler, ToolRequest, told
 from atc.serve.mcp.running import PER_PRINCIPAL
-from atc.serve.mcp.single_calls import SingleCalls
+from atc.serve.mcp.single_calls import SingleCalls, definition_of
 from atc.serve.mcp.values import Link, Values, content_blocks
 from atc.tools.tool import Tool
 
@@ -43,16 +43,15 @@ class DirectTools:
 
     Args:
         gateway: whose options say which.
-        changed: tells the clients that the list changed.
         own: names of the server's own tools.
 
     Raises:
         UsageError: the options name a tool as one of the server's own is named.
     """
 
-    def __init__(self, gateway: Gateway, changed: Callable[[], Awaitable[None]], own: Collection[str]) -> None:
+    def __init__(self, gateway: Gateway, own: Collection[str]) -> None:
         self._gateway, self._own = gateway, own
-        self._calls = SingleCalls(gateway, changed)
+        self._calls = SingleCalls(gateway)
         self._turns = _Turns(AT_ONCE)
         self._choice: Choice | None = None
         self._told = False
@@ -83,7 +82,7 @@ class DirectTools:
         await self.prepare()
         if not self._gateway.options.direct:
             return []
-        return await self._calls.definitions(client, self.of(client).items())
+        return [definition_of(name, tool.protocol) for name, tool in self.of(client).items()]
 
     def tell(self) -> None:
         """Say once in the log which they are."""
@@ -136,8 +135,7 @@ class DirectTools:
             return types.CallToolResult(content=[block], is_error=True)
         values = gateway.values(request.client)
         shown = await asyncio.to_thread(values.shown, reply.value, name)  # the broker has masked credentials
-        made, value = _answered(shown, values)
-        return await self._calls.structured(request, tool, made, reply.value, value)
+        return _answered(shown, values)
 
     async def _program(self, request: ToolRequest, tool: Tool) -> Answer:
         """Call a kept program: a run of the client's, in which each of its calls is decided by itself.
@@ -159,14 +157,12 @@ class DirectTools:
             )
         if report.status == "answered" and not report.remark:
             shown = {"preview": report.preview} if report.preview else {"value": report.value}
-            made, value = _answered({**shown, "links": report.links}, gateway.values(request.client))
-        else:
-            made, value = answer_of(request, report), report.brief()
-        return (await self._calls.shaped(request, tool, made, value))[0]
+            return _answered({**shown, "links": report.links}, gateway.values(request.client))
+        return answer_of(request, report)
 
 
-def _answered(shown: Mapping[str, Any], values: Values) -> tuple[types.CallToolResult, Any]:
-    """An answer without structured content, and what it shows: a value, or a preview with links to what is kept.
+def _answered(shown: Mapping[str, Any], values: Values) -> types.CallToolResult:
+    """An answer that shows a value, or a preview with links to what is kept.
 
     Args:
         shown: as :meth:`.values.Values.shown` has it.
@@ -177,7 +173,7 @@ def _answered(shown: Mapping[str, Any], values: Values) -> tuple[types.CallToolR
     value: Any = shown.get("value", brief)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     blocks = [types.TextContent(type="text", text=text), *content_blocks(links, values)]
-    return types.CallToolResult(content=blocks), value
+    return types.CallToolResult(content=blocks)
 
 
 class _Turns:

@@ -43,9 +43,6 @@ from atc.tools.tool import Answered, Tool, Toolset, Transport, WrappingTransport
 from atc.traces.stores.base import new_run_id
 from atc.wording.prompting import prompt
 
-Approves = Callable[[ToolRequest, str], Approval]
-"""The rule for a call of a client, which is a run of its own: given the request and the run's id."""
-
 
 def approval_of(request: ToolRequest, run_id: str) -> Approval:
     """The rule that holds for a client's programs, for one call: a write equal to an earlier one is asked about."""

@@ -61,7 +61,7 @@ class Face:
         self._bus = InMemorySubscriptionBus()
         self._sessions: dict[int, ServerSession] = {}
         self._telling: set[asyncio.Task[None]] = set()
-        self.direct = DirectTools(gateway, self._tell_of_change, OWN_NAMES)
+        self.direct = DirectTools(gateway, OWN_NAMES)
         self.server: Server[Any] = _Server(
             "atc",
             version=atc.__version__,

@@ -230,19 +230,18 @@ def taken(descriptor: int, way: int = os.O_WRONLY) -> Iterator[int]:
         os.dup2(own, descriptor)
 
 
-async def serve_stdio(gateway: Gateway, face: Face | None = None, *, outgoing: int = 1) -> None:
+async def serve_stdio(gateway: Gateway, *, outgoing: int = 1) -> None:
     """Serve until the client closes its end, or the process is asked to end (SIGTERM, Ctrl-C). Nothing goes on then.
 
     Args:
         gateway: behind it.
-        face: what clients see of it; the tools that look up and run programs when not given.
         outgoing: descriptor that the client reads; standard output when not given.
 
     Raises:
         KeyboardInterrupt: it was Ctrl-C.
     """
     await gateway.prepare()
-    face = face or Face(gateway)
+    face = Face(gateway)
     server, asked = face.server, list[signal.Signals]()
     options = server.create_initialization_options()
 

@@ -99,3 +99,17 @@ class BoundedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+class BoundedTransport(httpx2.AsyncHTTPTransport):
+    """Bounds every answer, also those that only the SDK reads."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__()
+        self._max_bytes = max_bytes
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        if isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = BoundedStream(response.stream, self._max_bytes, False, Exchange())
+        return response

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
-import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import quote
 
 import httpx2
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import OAuthToken
-from pydantic import ValidationError
+from mcp.shared.auth import OAuthClientMetadata, OAuthToken
 
-from atc.tools.mcp.exchange import BoundedClient, BoundedStream, Exchange
-from atc.tools.mcp.logins import Login, Logins, origin_of
+from atc.tools.mcp.exchange import BoundedClient, BoundedStream, BoundedTransport, Exchange
+from atc.tools.mcp.logins import Login, Logins, LoginStorage, login_of, origin_of
 from atc.tools.mcp.spec import ServerSpec
 
 _CONNECT_S = 10.0
@@ -54,6 +51,9 @@ _LOG = logging.getLogger(__name__)
 class KeptLoginAuth(httpx2.Auth):
     """Sends the kept login to the server's own origin, and renews it when it ends.
 
+    The SDK's provider renews and logs in; it does not send the calls, as it lets one request go on at a time and would
+    begin a login with nobody there.
+
     Args:
         spec: the server. What is kept for it becomes one of its secrets.
         logins: where logins are kept.
@@ -62,6 +62,7 @@ class KeptLoginAuth(httpx2.Auth):
     def __init__(self, spec: ServerSpec, logins: Logins) -> None:
         self._spec, self._logins = spec, logins
         self._origin = origin_of(spec.url)
+        self._by_itself = spec.oauth is not None and spec.oauth.by_itself
         self._lock = asyncio.Lock()
         self._stamp = 0
         self._login: Login | None = None
@@ -72,24 +73,25 @@ class KeptLoginAuth(httpx2.Auth):
             return
         login = await self._current()
         if login is not None:
-            request.headers["Authorization"] = f"Bearer {login.access_token}"
+            request.headers["Authorization"] = f"Bearer {login.token.access_token}"
         response = yield request
-        if response.status_code != 401 or login is None or not login.renewable:
+        if response.status_code != 401 or login is None or not self._renews(login):
             return
         renewed = await self._renewed(login)
-        if renewed is not None and renewed.access_token != login.access_token:
+        if renewed is not None and renewed.token != login.token:
             if isinstance(response.stream, httpx2.AsyncByteStream):  # the client reads it before it sends again
                 response.stream = BoundedStream(response.stream, _MAX_ANSWER, False, Exchange())
-            request.headers["Authorization"] = f"Bearer {renewed.access_token}"
+            request.headers["Authorization"] = f"Bearer {renewed.token.access_token}"
             yield request
+
+    def _renews(self, login: Login | None) -> bool:
+        return self._by_itself or (login is not None and login.renewable)
 
     async def _current(self) -> Login | None:
         async with self._lock:
             if (stamp := self._logins.stamp(self._spec.url)) != self._stamp:
                 self._know(self._logins.read(self._spec.url), stamp)
-        if self._login is None and self._spec.oauth is not None and self._spec.oauth.by_itself:
-            return await self._obtained()
-        if self._login is not None and self._login.ended and self._login.renewable:
+        if (self._login is None or self._login.ended) and self._renews(self._login):
             return await self._renewed(self._login)
         return self._login
 
@@ -98,34 +100,31 @@ class KeptLoginAuth(httpx2.Auth):
         if login is not None:
             self._spec.secrets.add(login.secrets)
 
-    async def _obtained(self) -> Login | None:
-        """A first login of a server that takes the client's own credentials: nobody need be asked."""
-        from atc.tools.mcp.login import LoginFailed, log_in_by_credentials
-
-        async with self._lock:
-            if self._login is None:
-                try:
-                    login = await log_in_by_credentials(self._spec)
-                except LoginFailed as error:
-                    _LOG.warning("%s: %s", self._spec.location, error)
-                    return None
-                self._kept(login)
-        return self._login
-
-    async def _renewed(self, old: Login) -> Login | None:
+    async def _renewed(self, old: Login | None) -> Login | None:
         """The login after ``old``; ``old`` itself where it cannot be renewed just now, nothing where never."""
-        async with self._lock, self._logins.held(old.url):
-            now = self._logins.read(old.url)
-            if now is None or now.access_token != old.access_token:  # another process was quicker, or logged out
-                self._know(now, self._logins.stamp(old.url))
+        url = self._spec.url
+        async with self._lock, self._logins.held(url):
+            now = self._logins.read(url)
+            if (now and now.token) != (old and old.token):  # another process was quicker, or logged out
+                self._know(now, self._logins.stamp(url))
                 return now
-            made, lost = await renew(old)
+            made, lost = await self._by_credentials() if self._by_itself or old is None else await renew(old)
             if lost:
-                self._logins.forget(old.url)
+                self._logins.forget(url)
                 self._know(None, 0)
             elif made is not None:
                 self._kept(made)
             return self._login
+
+    async def _by_credentials(self) -> tuple[Login | None, bool]:
+        """A login with the client's own credentials: nobody need be asked."""
+        from atc.tools.mcp.login import LoginFailed, log_in_by_credentials
+
+        try:
+            return await log_in_by_credentials(self._spec), False
+        except LoginFailed as error:
+            _LOG.warning("%s: %s", self._spec.location, error)
+            return None, False
 
     def _kept(self, login: Login) -> None:
         try:
@@ -136,56 +135,33 @@ class KeptLoginAuth(httpx2.Auth):
 
 
 async def renew(login: Login) -> tuple[Login | None, bool]:
-    """Ask for a new access token where the old one came from (RFC 6749 §6, §4.4).
+    """Ask for a new access token where the old one came from (RFC 6749 §6).
 
     Returns:
         The new login, if there is one; and whether the old one is lost: the user must log in again.
     """
-    data = {"client_id": login.client_id}
-    if login.refresh_token:
-        data |= {"grant_type": "refresh_token", "refresh_token": login.refresh_token}
-    else:
-        data |= {"grant_type": "client_credentials", **({"scope": login.scope} if login.scope else {})}
-    if login.resource:
-        data["resource"] = login.resource
-    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
-    if login.client_secret and login.client_auth == "client_secret_basic":
-        pair = f"{quote(login.client_id, safe='')}:{quote(login.client_secret, safe='')}"
-        headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
-    elif login.client_secret:
-        data["client_secret"] = login.client_secret
+    storage = LoginStorage(login.client, login.token)
+    provider = OAuthClientProvider(login.url, OAuthClientMetadata(redirect_uris=None), storage)
+    provider.context.oauth_metadata, provider.context.protected_resource_metadata = login.issuer, login.resource
+    provider.context.token_expiry_time = 1.0  # it has ended, whatever was said
+    to_server = httpx2.Request("GET", login.url)  # comes after the renewal, and is not sent
+    flow, status = provider.async_auth_flow(to_server), 0
     try:
         async with (
-            httpx2.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=False) as client,
-            client.stream("POST", login.token_endpoint, data=data, headers=headers) as response,
+            asyncio.timeout(_TIMEOUT_S),
+            httpx2.AsyncClient(transport=BoundedTransport(_MAX_ANSWER), timeout=_TIMEOUT_S) as client,
         ):
-            body = await _bounded(response)
-    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, ValueError):
+            request = await anext(flow)
+            while request is not to_server:
+                response = await client.send(request)
+                status = response.status_code
+                if status == 200:
+                    OAuthToken.model_validate_json(await response.aread())  # the SDK would log a wrong one, tokens too
+                request = await flow.asend(response)
+    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OAuthFlowError, TimeoutError, ValueError):
         return None, False
-    if response.status_code in (400, 401, 403):
+    finally:
+        await flow.aclose()
+    if status in (400, 401, 403):
         return None, True
-    try:
-        token = OAuthToken.model_validate_json(body) if response.status_code in (200, 201) else None
-    except ValidationError:
-        token = None
-    return (after(login, token), False) if token is not None else (None, False)
-
-
-def after(login: Login, token: OAuthToken) -> Login:
-    """A login with a new token; what the token does not say stays as it was (RFC 6749 §6)."""
-    changes: dict[str, Any] = {
-        "access_token": token.access_token,
-        "expires_at": time.time() + token.expires_in if token.expires_in is not None else None,
-        "refresh_token": token.refresh_token or login.refresh_token,
-        "scope": token.scope or login.scope,
-    }
-    return login.model_copy(update=changes)
-
-
-async def _bounded(response: httpx2.Response) -> bytes:
-    body = b""
-    async for chunk in response.aiter_raw():
-        body += chunk
-        if len(body) > _MAX_ANSWER:
-            raise ValueError("too long")
-    return body
+    return login_of(login.url, provider.context), False

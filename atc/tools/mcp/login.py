@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,18 +20,13 @@ from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrati
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.auth.utils import issuers_match
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthToken,
-)
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
 from pydantic import AnyUrl
 
 from atc.errors import AtcError, UsageError
-from atc.tools.mcp.exchange import BoundedStream, Exchange
+from atc.tools.mcp.exchange import BoundedTransport
 from atc.tools.mcp.failures import server_text
-from atc.tools.mcp.logins import Login, origin_of
+from atc.tools.mcp.logins import Login, LoginStorage, login_of, origin_of
 from atc.tools.mcp.spec import ServerSpec
 
 MAX_ANSWER = 5_000_000
@@ -60,34 +54,10 @@ class Talk:
     open: Callable[[str], Any] | None = None
 
 
-class _Memory:
-    """Holds what the SDK gets until the login is whole."""
-
-    def __init__(self) -> None:
-        self.tokens: OAuthToken | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return None
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return None
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        return None
-
-
 class _Provider(OAuthClientProvider):
     """The SDK's, with the user's consent to who gives the token, before anything is sent there."""
 
     guard: _Guard
-    known: OAuthClientInformationFull | None = None
-
-    async def _initialize(self) -> None:
-        await super()._initialize()
-        self.context.client_info = self.known
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
         chosen = self.guard.chosen(advertised)
@@ -178,7 +148,7 @@ async def log_in_by_credentials(spec: ServerSpec, *, timeout_s: float = 60.0) ->
     assert options is not None
     provider = ClientCredentialsOAuthProvider(
         spec.url,
-        _Memory(),
+        LoginStorage(),
         options.client_id,
         options.client_secret,
         scope=options.scope or None,
@@ -187,7 +157,7 @@ async def log_in_by_credentials(spec: ServerSpec, *, timeout_s: float = 60.0) ->
     made = await _carried_out(spec, provider, timeout_s)
     if made is None:
         raise LoginFailed("the server wants no login: take `oauth` out of its configuration")
-    return made.model_copy(update={"grant": "client_credentials"})
+    return made
 
 
 def _provider(spec: ServerSpec, address: str, guard: _Guard) -> _Provider:
@@ -203,16 +173,17 @@ def _provider(spec: ServerSpec, address: str, guard: _Guard) -> _Provider:
         grant_types=["authorization_code", "refresh_token"],
         scope=options.scope or None if options is not None else None,
     )
-    made = _Provider(spec.url, metadata, _Memory())
-    made.guard = guard
+    known = None
     if options is not None and options.client_id:
-        made.known = OAuthClientInformationFull(
+        known = OAuthClientInformationFull(
             client_id=options.client_id,
             client_secret=options.client_secret or None,
             issuer=options.issuer or None,
             redirect_uris=[AnyUrl(address)],
             token_endpoint_auth_method="client_secret_basic" if options.client_secret else "none",
         )
+    made = _Provider(spec.url, metadata, LoginStorage(known))
+    made.guard = guard
     return made
 
 
@@ -230,21 +201,11 @@ def _token_endpoint(provider: OAuthClientProvider) -> str:
     return urljoin(provider.context.get_authorization_base_url(provider.context.server_url), "/token")
 
 
-class _Bounded(httpx2.AsyncHTTPTransport):
-    """Bounds every answer, also those that only the SDK reads."""
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await super().handle_async_request(request)
-        if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = BoundedStream(response.stream, MAX_ANSWER, False, Exchange())
-        return response
-
-
 async def _carried_out(spec: ServerSpec, provider: OAuthClientProvider, timeout_s: float) -> Login | None:
     """Greet the server, which has the SDK log in where the server wants that."""
     spec.secrets.add([spec.oauth.client_secret] if spec.oauth is not None else [])
     headers = {"User-Agent": "atc", **spec.headers, "Accept-Encoding": "identity"}
-    http = httpx2.AsyncClient(transport=_Bounded(), auth=provider, headers=headers, timeout=30.0)
+    http = httpx2.AsyncClient(transport=BoundedTransport(MAX_ANSWER), auth=provider, headers=headers, timeout=30.0)
     try:
         server = Client(streamable_http_client(spec.url, http_client=http), mode="legacy", cache=None)
         async with asyncio.timeout(timeout_s), http, server:
@@ -256,27 +217,8 @@ async def _carried_out(spec: ServerSpec, provider: OAuthClientProvider, timeout_
             raise
         if provider.context.current_tokens is None:
             raise _failure(spec, error) from None
-    return _login_of(spec, provider)
-
-
-def _login_of(spec: ServerSpec, provider: OAuthClientProvider) -> Login | None:
-    context = provider.context
-    token, client = context.current_tokens, context.client_info
-    if token is None:
-        return None
-    made = Login(
-        url=spec.url,
-        access_token=token.access_token,
-        expires_at=time.time() + token.expires_in if token.expires_in is not None else None,
-        refresh_token=token.refresh_token or "",
-        scope=token.scope or "",
-        token_endpoint=_token_endpoint(provider),
-        client_id=client.client_id if client is not None else "",
-        client_secret=(client.client_secret or "") if client is not None else "",
-        client_auth=(client.token_endpoint_auth_method or "") if client is not None else "",
-        resource=context.get_resource_url() if context.should_include_resource_param(context.protocol_version) else "",
-    )
-    spec.secrets.add(made.secrets)
+    made = login_of(spec.url, provider.context)
+    spec.secrets.add(made.secrets if made is not None else [])
     return made
 
 

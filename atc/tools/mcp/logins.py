@@ -13,6 +13,8 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 import platformdirs
+from mcp.client.auth.oauth2 import OAuthContext
+from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken, ProtectedResourceMetadata
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from atc._host.files import lock, make_private, write_whole
@@ -31,29 +33,22 @@ class Login(BaseModel):
 
     Attributes:
         url: the server's address. A login is used for no other.
-        access_token: sent with every request to the address's origin, and nowhere else.
+        token: its access token is sent with every request to the address's origin, and nowhere else.
         expires_at: when it ends, in seconds since 1970; ``None`` where nobody said.
-        refresh_token: renews it; empty where there is none.
-        token_endpoint: the address that renews it; the one that gave it.
-        client_id: what we are called there. ``client_secret``, ``client_auth``: how we prove it.
-        resource: named in requests for tokens, where the server wants that.
-        grant: how it was got. One by ``client_credentials`` is got anew when it ends.
+        client: what we are called where the token came from, and how we prove it.
+        issuer: that authorization server; ``None`` where it says nothing of itself.
+        resource: what the server says of itself, where it does.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    form: Literal[1] = 1
+    form: Literal[2] = 2
     url: str
-    access_token: str = Field(repr=False)
+    token: OAuthToken = Field(repr=False)
     expires_at: float | None = None
-    refresh_token: str = Field("", repr=False)
-    scope: str = ""
-    token_endpoint: str
-    client_id: str = ""
-    client_secret: str = Field("", repr=False)
-    client_auth: str = ""
-    resource: str = ""
-    grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
+    client: OAuthClientInformationFull | None = Field(None, repr=False)
+    issuer: OAuthMetadata | None = None
+    resource: ProtectedResourceMetadata | None = None
 
     @property
     def ended(self) -> bool:
@@ -62,13 +57,47 @@ class Login(BaseModel):
 
     @property
     def renewable(self) -> bool:
-        """Whether it can be renewed without the user."""
-        return bool(self.refresh_token) or self.grant == "client_credentials"
+        """Whether it can be renewed where it came from, without the user."""
+        return bool(self.token.refresh_token) and self.client is not None
 
     @property
     def secrets(self) -> list[str]:
         """What must not be shown."""
-        return [each for each in (self.access_token, self.refresh_token, self.client_secret) if each]
+        given = (self.token.access_token, self.token.refresh_token, self.client and self.client.client_secret)
+        return [each for each in given if each]
+
+
+class LoginStorage:
+    """What the SDK knows of a login before it begins (its ``TokenStorage``): what it gets is kept when it is whole."""
+
+    def __init__(self, client: OAuthClientInformationFull | None = None, token: OAuthToken | None = None) -> None:
+        self._client, self._token = client, token
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self._token
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        pass
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self._client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        pass
+
+
+def login_of(url: str, context: OAuthContext) -> Login | None:
+    """The login that the SDK has come to, if it has."""
+    if context.current_tokens is None:
+        return None
+    return Login(
+        url=url,
+        token=context.current_tokens,
+        expires_at=context.token_expiry_time,
+        client=context.client_info,
+        issuer=context.oauth_metadata,
+        resource=context.protected_resource_metadata,
+    )
 
 
 def origin_of(url: str) -> tuple[str, str, int]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -34,9 +32,6 @@ from atc.tools.mcp.spec import ServerSpec
 from atc.tools.openapi.text import clean
 from atc.tools.parse import json_copy
 from atc.tools.tool import AccountTransport, AnnouncingTransport, Answered, GradedTransport, Sending
-
-HEARD: ContextVar[Callable[[Any], None] | None] = ContextVar("atc_mcp_heard", default=None)
-"""Is given each answer as it came, with what no value of a program has: images, and annotations of blocks."""
 
 _NO_READ = "its server says now that it does more than read: look it up again, and write the program anew"
 
@@ -84,7 +79,7 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Account
         client = "" if oauth is None else oauth.client_id
         if spec.url and "authorization" not in headers and not (oauth is not None and oauth.by_itself):
             login = Logins.of_user().read(spec.url)
-            client = "" if login is None else login.client_id or "a login"
+            client = "" if login is None else login.client.client_id if login.client else "a login"
         return (spec.location, *headers, *sorted(spec.env), f"client {client}")
 
     def graded(self, *, reads: bool) -> McpTransport:
@@ -148,8 +143,6 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Account
             summary = connection.log.summary(spec)
             raise failed(self.label, error, exchange, summary, spec, self.reads) from None
         server.answered()
-        if (heard := HEARD.get()) is not None:
-            heard(result)
         return value_of(self.label, result, spec, self.reads, odd)
 
     def _too_large(self) -> ToolError:

@@ -1,4 +1,4 @@
-"""``--enrich`` and ``probe`` ask the client's user as programs do, in both protocol eras."""
+"""``probe`` asks the client's user as programs do, in both protocol eras."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import mcp_types as types
 import pytest
 from mcp import Client
 
@@ -16,11 +15,10 @@ from atc.calls.permissions import Permissions
 from atc.probing.reads import probe_reads
 from atc.result import Effect
 from atc.schemas.protocol import Source
-from atc.serve.mcp.enrich import EnrichedFace
 from atc.serve.mcp.gateway import Gateway, Options
 from atc.serve.mcp.probing import approval_at_start
 from atc.serve.mcp.server import Face
-from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User
+from tests.support.mcp_face import DECLINE, LEGACY, MODERN, User
 from tests.support.tools import make_tool
 
 
@@ -44,38 +42,6 @@ def gateway(
 ) -> Gateway:
     settings = Settings.load(catalogue=tmp_path / "catalogue", runs_dir=tmp_path / "runs")
     return Gateway(Toolset(map(stable, tools)), settings, permissions=permissions, options=Options(extras=extras))
-
-
-@pytest.mark.parametrize("mode", [LEGACY, MODERN])
-def test_a_write_is_asked_about_and_one_that_was_made_before_again(tmp_path: Path, mode: str) -> None:
-    ticked = types.ElicitResult(action="accept", content={"approve": True})  # what an empty form would not do
-    book, user = Book(), User([ACCEPT, DECLINE, ticked])
-
-    async def told() -> None:
-        async with client_of(EnrichedFace(gateway(tmp_path, book.tool)), mode, user) as client:
-            await client.list_tools()
-            made = [(await client.call_tool("append_line", {"text": text})).is_error for text in ("a", "b", "a")]
-            assert made == [False, True, False]
-
-    asyncio.run(told())
-    assert book.lines == ["a", "a"]
-    assert len(user.seen) == 3
-    assert "did the same" in user.seen[2].message
-
-
-@pytest.mark.parametrize("mode", [LEGACY, MODERN])
-def test_who_cannot_be_asked_gets_nothing_written(tmp_path: Path, mode: str) -> None:
-    book = Book()
-
-    async def told() -> None:
-        async with client_of(EnrichedFace(gateway(tmp_path, book.tool)), mode, None) as client:
-            result = await client.call_tool("append_line", {"text": "a"})
-            assert result.is_error
-            assert isinstance(result.content[0], types.TextContent)
-            assert "nobody could be asked" in result.content[0].text
-
-    asyncio.run(told())
-    assert book.lines == []
 
 
 @pytest.mark.parametrize("mode", [LEGACY, MODERN])
@@ -118,9 +84,6 @@ def test_a_read_that_is_denied_is_not_made_by_any_of_them(tmp_path: Path) -> Non
         assert await probe_reads(served.catalogue, served.settings, approval_at_start(served), served.redactor) == []
         async with client_of(Face(served), LEGACY, User()) as client:
             assert (await client.call_tool("probe", {"tool": "look"})).is_error  # it does not know of the tool
-        again = gateway(tmp_path, *tools, permissions=permissions)
-        async with client_of(EnrichedFace(again), LEGACY, User()) as client:
-            assert (await client.call_tool("look", {})).is_error
 
     asyncio.run(told())
     assert made == []
