@@ -8,7 +8,7 @@ To add a rule:
 1. Put its function into ``atc/programs/repair/``, ``check/``, ``attribution/``, or into ``atc/run/`` for what the model
    reads. A repair rule gets a :class:`~atc.programs.program.Program` that parses, and yields
    :class:`~atc.programs.edits.Rewrite`.
-2. Add its :class:`Rule` to :data:`RULES`. A repair rule joins a ``Pass`` of ``atc/programs/repair/pipeline.py``; a rule
+2. Add its :class:`Rule` to :data:`RULES`. A repair rule joins ``RULES`` of ``atc/programs/repair/pipeline.py``; a rule
    of another step asks ``"its-id" in rules`` before it acts.
 3. Print the table again (``python -m atc._records.rules``), and add a case to ``tests/programs/test_rules.py`` in
    which the rule acts: the test also tries that it does nothing when it is switched off.
@@ -30,9 +30,8 @@ from typing import Literal
 
 Rules = frozenset[str]
 """The ids of the rules that are on."""
-Step = Literal["write", "frame", "repair", "check", "call", "attribute", "revise"]
-"""Where a rule works, in the order of a program's life. ``frame``: repairs that are made without a check, too;
-``call``: repairs of the arguments of a call, as it is made."""
+Step = Literal["write", "repair", "check", "call", "attribute", "revise"]
+"""Where a rule works, in the order of a program's life. ``call``: repairs of the arguments of a call, as it is made."""
 
 
 @dataclass(frozen=True)
@@ -58,38 +57,10 @@ RULES = (
          "a reply copied the tools' documents up to its limit, for minutes",
          "the reply is ended at the first copied class or function; what stands before it is the program",
          "run.writer:Writer.write"),
-    Rule("copied-stubs", "frame",
-         "a program begins with copies of the stubs, or imports the tools",
-         "they are dropped, for the tools are there; a function that computes something is the program's own",
-         "programs.repair.frame:drop_copies"),
-    Rule("return-as-answer", "frame",
-         "a program ends with `return x` at the top level",
-         "`answer = x`; what follows never ran and is dropped",
-         "programs.repair.frame:take_return"),
-    Rule("uncalled-function", "frame",
-         "all work is in one function that nothing calls",
-         "it is called for the answer",
-         "programs.repair.frame:call_function"),
-    Rule("last-expression", "frame",
-         "a program ended with an expression or a `print`, and never set `answer`",
-         "its value is the answer",
-         "programs.repair.frame:take_last_expression"),
-    Rule("printed-answer", "frame",
-         "a program printed its answer in a loop, and never set `answer`",
-         "the list of what it prints is the answer",
-         "programs.repair.frame:collect_prints"),
-    Rule("last-variable", "frame",
-         "a program ended with the assignment of a variable, and never set `answer`",
-         "the variable is the answer",
-         "programs.repair.frame:take_last_variable"),
     Rule("name-spelling", "repair",
          "`mRNA_sequence` was set, `mrna_sequence` read; the note suggested a tool of a similar name, three times",
          "a name that was never set is read as the one variable that differs only in case and underscores",
          "programs.repair.pipeline:correct_names"),
-    Rule("list-in-object", "repair",
-         "`search(…)[0][\"hotel_id\"]` on an object with three lists was refused",
-         "the list whose items have that key is read, if the document closes the object",
-         "programs.repair.pipeline:take_lists"),
     Rule("key-spelling", "repair",
          "`productId` was read where the response has `product_id`",
          "the key that exists is read, if the document closes the object",

@@ -102,42 +102,9 @@ def insert_before(node: ast.expr, text: str) -> Edit:
     return Edit(start_of(node), start_of(node), text)
 
 
-def insert_after(node: ast.expr | ast.stmt, text: str) -> Edit:
-    """Insert a text behind an expression or a statement."""
-    return Edit(end_of(node), end_of(node), text)
-
-
 def replace(node: ast.expr | ast.keyword, text: str) -> Edit:
     """Replace an expression or a keyword argument by a text."""
     return Edit(start_of(node), end_of(node), text)
-
-
-def replace_to_line_end(program: Program, node: ast.stmt, text: str) -> Edit:
-    """Put ``text`` in the place of a statement and of what follows on its last line; the lines below keep their
-    numbers."""
-    last = node.end_lineno or node.lineno
-    return Edit(start_of(node), _line_end(program, last), text + "\n" * (last - node.lineno))
-
-
-def blank(program: Program, lines: Iterable[int]) -> tuple[Edit, ...]:
-    """Empty these lines; the others keep their numbers."""
-    return tuple(Edit((line, 0), _line_end(program, line), "") for line in sorted(set(lines)))
-
-
-def append_line(program: Program, text: str) -> Edit:
-    """Add a last line."""
-    end = _line_end(program, len(program.lines))
-    return Edit(end, end, f"\n{text}")
-
-
-def lines_of(node: ast.stmt) -> range:
-    """Return the lines on which a statement stands, its decorators among them."""
-    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
-    return range(first, (node.end_lineno or node.lineno) + 1)
-
-
-def _line_end(program: Program, line: int) -> Position:
-    return line, len(program.lines[line - 1].encode())
 
 
 def _start(edit: Edit) -> Position:

@@ -21,10 +21,8 @@ from atc.calls.entry import CallEntry
 from atc.catalogue.sketch import Sketch, Why, chosen_event
 from atc.facts import Fault, Finding
 from atc.programs.dialects.awaits import in_plain_python, unclear_tools
-from atc.programs.edits import RepairContext
 from atc.programs.extract import unfenced
 from atc.programs.program import Program
-from atc.programs.repair.pipeline import FRAME, repair_program
 from atc.result import Call, Effect
 from atc.run.base import GIVEN, Ending, Strategy
 from atc.run.endings import STATUS, refused_by_check
@@ -144,7 +142,7 @@ class Given(Strategy):
     async def _solve(self, run: Run) -> Ending:
         facts = self.facts
         async with ProgramLoop.open(run, _OPTIONS) as loop:
-            draft = self._draft(run)
+            draft = Draft(self._program, tuple(self._read))
             await self._announce(run, draft)
             found = [each for each in await loop.check(draft) if each.severity == "error"]
             facts.findings = await asyncio.to_thread(_with_kept_files, found, run)
@@ -180,12 +178,6 @@ class Given(Strategy):
         told = {"kept": self._kept, "by_user": self._by_user, "saw": run.wrote(draft.source)}
         data |= {name: each for name, each in told.items() if each}
         run.emit("program_written", data)
-
-    def _draft(self, run: Run) -> Draft:
-        protocols = {protocol.name: protocol for protocol in run.tools.protocols}
-        rules = run.settings.active_rules
-        program, rewrites = repair_program(self._program, RepairContext(protocols, rules, self._inputs), FRAME)
-        return Draft(program, (*self._read, *(rewrite.note for rewrite in rewrites)))
 
 
 def _with_kept_files(findings: list[Finding], run: Run) -> list[Finding]:

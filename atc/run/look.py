@@ -15,7 +15,6 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from atc import wording
-from atc._host.syntax import walk
 from atc._records.packing import as_text
 from atc._records.records import Invocation
 from atc.calls.contract import CallHandler, CallReply, CallRequest
@@ -217,14 +216,6 @@ def refusal(call: Call) -> Fault:
 def looks(program: Program) -> bool:
     """Return whether a program calls ``look``, and has no function of its own of that name."""
     return program.tree is not None and not _binds_look(program) and any(_looks(program))
-
-
-def ends_with_look(program: Program) -> bool:
-    """Return whether the last statement of a program looks, if only under a condition: what it finds is no answer."""
-    if not looks(program) or not program.module.body:
-        return False
-    last = {id(node) for node in walk(program.module.body[-1])}
-    return any(id(call) in last for call in _looks(program))
 
 
 def with_names(program: Program) -> tuple[Program, str]:

@@ -163,7 +163,7 @@ class ProgramLoop:
 
         found = await asyncio.to_thread(checked)
         found += broken_tool_findings(draft.program, broken_tools(run))
-        if run.look is not None and looks(draft.program):
+        if (run.look is not None and looks(draft.program)) or self.requests.may_only_ask(draft.program):
             found = [finding for finding in found if finding.kind != "no_answer"]
         if self.options.author == "caller" or self._rests_on_looks:  # the author knows whether a call is needed
             found = [finding for finding in found if finding.kind != "no_call"]

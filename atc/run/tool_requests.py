@@ -10,6 +10,8 @@ from typing import Any
 
 from atc._records.outcome import Outcome
 from atc.errors import ModelError
+from atc.programs.program import Program
+from atc.programs.syntax import calls_one_of
 from atc.run.ask_user import is_ask_user
 from atc.run.find_tools import MAX_ASKS, Docs, Finder, docs_for, finder_for
 from atc.run.look import NAME as LOOK
@@ -60,6 +62,12 @@ class ToolRequests:
         """Return whether that is ``find_tools``, ``tool_docs`` or ``look``, and no user's tool of that name."""
         own = (self._finder, self._docs, self._run.look)
         return any(each is not None and each.tool.name == tool for each in own)
+
+    def may_only_ask(self, program: Program) -> bool:
+        """Return whether a program calls ``find_tools`` or ``tool_docs``, and no other tool: it needs no answer."""
+        own = {name for name in self._run.tools if self.is_request(name)}
+        tree, others = program.tree, self._run.tools.keys() - own
+        return tree is not None and calls_one_of(tree, own) and not calls_one_of(tree, others)
 
     @property
     def finds_more(self) -> bool:

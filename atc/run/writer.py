@@ -13,16 +13,17 @@ from atc._host.invisible import legible
 from atc.errors import ContextExceeded
 from atc.models.base import Message, Reply, estimate_tokens
 from atc.models.reply_format import MAX_CHOICE, MAX_ENUM
-from atc.programs.edits import RepairContext
+from atc.programs.dialects.awaits import in_plain_python
+from atc.programs.edits import RepairContext, Rewrite
 from atc.programs.extract import extract
 from atc.programs.program import Program
-from atc.programs.repair.pipeline import FRAME, PASSES, Pass, repair_program
+from atc.programs.repair.pipeline import repair_program
 from atc.result import Call, Revision
 from atc.run.asking import ask, task_message, type_note
 from atc.run.find_tools import DOCS, asking_tools
 from atc.run.find_tools import NAME as FINDER
 from atc.run.look import PROTOCOL as LOOK
-from atc.run.look import ends_with_look, with_names
+from atc.run.look import with_names
 from atc.run.revision import FEEDBACK, PromptRoom, RevisionPrompt, edits_of, notes_on
 from atc.run.run import Run
 from atc.tools.paging import ALL_PAGES
@@ -280,12 +281,13 @@ class Writer:
     def _repaired(self, program: Program, inputs: Collection[str]) -> Draft:
         own = (LOOK,) if self.look else ()
         protocols = {protocol.name: protocol for protocol in (*self._tools.protocols, *own)}
-        passes: tuple[Pass, ...] = PASSES if self._options.check else FRAME
         context = RepairContext(protocols, self._settings.active_rules, inputs, self._options.dialects)
         program, named = with_names(program) if self.look else (program, "")
-        if self.look and ends_with_look(program):
-            passes = tuple(each for each in passes if each not in FRAME[1:])  # it may do without an answer
-        program, rewrites = repair_program(program, context, passes)
+        rewrites: tuple[Rewrite, ...] = ()
+        if self._options.check:
+            program, rewrites = repair_program(program, context)
+        elif self._options.dialects:
+            program, rewrites = in_plain_python(program, protocols, inputs)
         notes = (*filter(None, [named]), *(rewrite.note for rewrite in rewrites))
         return Draft(program, notes, tuple(rewrite.rule for rewrite in rewrites))
 

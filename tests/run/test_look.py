@@ -16,7 +16,7 @@ from atc.programs.check.warned import Warned
 from atc.programs.program import Program
 from atc.result import Effect
 from atc.run.find_tools import MAX_ASKS
-from atc.run.look import MAX_PROGRAMS, SHOWN_TOKENS, ends_with_look, with_names
+from atc.run.look import MAX_PROGRAMS, SHOWN_TOKENS, with_names
 from atc.run.program_loop import ProgramLoop
 from atc.run.run import Run
 from atc.traces.summary import summary_of
@@ -489,11 +489,3 @@ def test_values_are_named_by_their_variables(written: str, named: str) -> None:
     program, note = with_names(Program(written))
     assert program.source == named
     assert bool(note) is (written != named)
-
-
-@pytest.mark.parametrize(
-    ("source", "ends"),
-    [("look(a)", True), ("if a:\n    look(a=a)", True), ("look(a)\nanswer = 1", False), ("", False), ("a(", False)],
-)
-def test_only_what_ends_with_a_look_may_do_without_an_answer(source: str, ends: bool) -> None:
-    assert ends_with_look(Program(source)) is ends

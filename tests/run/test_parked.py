@@ -277,7 +277,7 @@ def test_the_first_decision_counts(shop: Shop) -> None:
 
 
 def test_what_only_an_earlier_program_asked_for_is_not_decided(shop: Shop) -> None:
-    waiting = shop.run('cancel(order=find_orders()["orders"][0]["id"])')
+    waiting = shop.run('cancel(order=find_orders()["orders"][0]["id"])\nanswer = 1')
     shop.orders[0]["id"] = "o9"
     again = shop.resume(waiting)
     assert again.pending[0].index != waiting.pending[0].index
@@ -286,7 +286,7 @@ def test_what_only_an_earlier_program_asked_for_is_not_decided(shop: Shop) -> No
 
 
 def test_a_run_that_somebody_works_on_is_left_out_of_what_waits_and_may_be_looked_at(shop: Shop) -> None:
-    busy, other = shop.run('cancel(order="o1")'), shop.run('cancel(order="o2")')
+    busy, other = shop.run('cancel(order="o1")\nanswer = 1'), shop.run('cancel(order="o2")\nanswer = 1')
     store = shop.agent().store
     journal = store.run(busy.run_id).open_journal()
     try:
@@ -302,7 +302,7 @@ def test_a_run_that_somebody_works_on_is_left_out_of_what_waits_and_may_be_looke
     "damage", [b'{"pending": 1, "tool": 3}\n', b'{"call": 77, "value": 1}\n', b'{"new": 1}\n', b"\n"]
 )
 def test_a_damaged_journal_is_named_and_the_other_runs_are_listed(shop: Shop, damage: bytes) -> None:
-    bad, other = shop.run('cancel(order="o1")'), shop.run('cancel(order="o2")')
+    bad, other = shop.run('cancel(order="o1")\nanswer = 1'), shop.run('cancel(order="o2")\nanswer = 1')
     (shop.folder / bad.run_id / "journal.jsonl").open("ab").write(damage)
     listed = waiting_runs(shop.agent().store, [bad.run_id, "20200101-000000-aaaaaa", other.run_id])
     assert [(run.run_id, run.pending) for run in listed] == [(bad.run_id, ()), (other.run_id, other.pending)]
@@ -312,7 +312,7 @@ def test_a_damaged_journal_is_named_and_the_other_runs_are_listed(shop: Shop, da
 
 
 def test_a_look_at_a_journal_that_is_being_written_sees_what_is_whole(shop: Shop) -> None:
-    waiting = shop.run('cancel(order="o1")')
+    waiting = shop.run('cancel(order="o1")\nanswer = 1')
     store = shop.agent().store
     (journal,) = shop.folder.rglob("journal.jsonl")
     journal.open("ab").write(b'{"decision": 1, "yes": tr')
@@ -675,10 +675,10 @@ def test_a_yes_is_used_once(shop: Shop, outcome: Any, status: str) -> None:
 
 
 def test_a_call_that_waits_in_another_run_is_asked_about_with_that_run(shop: Shop) -> None:
-    first, second = shop.run(LOOP), shop.run('cancel(order="o9")\ncancel(order="o2")\nbook(order="o3")')
+    first, second = shop.run(LOOP), shop.run('cancel(order="o9")\ncancel(order="o2")\nbook(order="o3")\nanswer = 1')
     assert [call.same_as for call in first.pending] == [""] * 4
     assert [call.same_as for call in second.pending] == ["", first.run_id, ""]  # another tool is another call
-    third = shop.run('cancel(order="o2")')
+    third = shop.run('cancel(order="o2")\nanswer = 1')
     assert third.pending[0].same_as == first.run_id
     assert shop.resume(third).pending == third.pending
     assert [run.pending[0].same_as for run in waiting_runs(shop.agent().store, [third.run_id])] == [first.run_id]
@@ -686,27 +686,27 @@ def test_a_call_that_waits_in_another_run_is_asked_about_with_that_run(shop: Sho
 
 @pytest.mark.parametrize("how", ["denied", "made", "expired"])
 def test_what_does_not_wait_any_more_is_no_such_call(shop: Shop, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = shop.run('cancel(order="o1")')
+    first = shop.run('cancel(order="o1")\nanswer = 1')
     if how == "expired":
         later = time.time() + parked.WAITS_S + 1
         monkeypatch.setattr(time, "time", lambda: later)
     else:
         shop.agent().approve(first.run_id, deny=how == "denied")
-        assert shop.run('cancel(order="o1")').pending[0].same_as == (first.run_id if how == "made" else "")
+        assert shop.run('cancel(order="o1")\nanswer = 1').pending[0].same_as == (first.run_id if how == "made" else "")
         shop.resume(first)
-    second = shop.run('cancel(order="o1")')
+    second = shop.run('cancel(order="o1")\nanswer = 1')
     assert second.pending[0].same_as != first.run_id
 
 
 def test_another_runs_damaged_journal_keeps_no_run_from_asking(shop: Shop) -> None:
-    first = shop.run('cancel(order="o1")')
+    first = shop.run('cancel(order="o1")\nanswer = 1')
     journal = next(shop.folder.rglob("journal.jsonl"))
     journal.write_bytes(
         b'[1, "pending": ]\n["pending"]\n{"pending": {}}\n' + journal.read_bytes() + b'{"pending": 7, "t'
     )
-    assert shop.run('cancel(order="o1")').pending[0].same_as == first.run_id
+    assert shop.run('cancel(order="o1")\nanswer = 1').pending[0].same_as == first.run_id
     journal.write_bytes(b"\xff" * 100)
-    assert len(shop.run('cancel(order="o1")').pending) == 1
+    assert len(shop.run('cancel(order="o1")\nanswer = 1').pending) == 1
 
 
 def test_a_loop_of_calls_that_wait_reads_the_other_runs_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -814,7 +814,7 @@ def test_a_conversation_waits_on_where_its_run_is_in_use(shop: Shop) -> None:
     ],
 )
 def test_a_damaged_record_refuses_the_journal(shop: Shop, kind: str, damage: dict[str, Any]) -> None:
-    waiting = shop.run('cancel(order="o1")')
+    waiting = shop.run('cancel(order="o1")\nanswer = 1')
     shop.agent().approve(waiting.run_id)
     journal = next(shop.folder.rglob("journal.jsonl"))
     records = [json.loads(line) for line in journal.read_text().splitlines()]
@@ -827,7 +827,7 @@ def test_a_damaged_record_refuses_the_journal(shop: Shop, kind: str, damage: dic
 
 
 def test_a_call_is_parked_once_under_its_number(shop: Shop) -> None:
-    waiting = shop.run('cancel(order="o1")')
+    waiting = shop.run('cancel(order="o1")\nanswer = 1')
     shop.agent().approve(waiting.run_id, deny=True)
     journal = next(shop.folder.rglob("journal.jsonl"))
     text = journal.read_text()
@@ -839,7 +839,7 @@ def test_a_call_is_parked_once_under_its_number(shop: Shop) -> None:
 
 @pytest.mark.parametrize("pending", [3, [1], [{"index": "x"}]])
 def test_a_damaged_end_in_the_trace_says_so(shop: Shop, pending: Any) -> None:
-    waiting = shop.run('cancel(order="o1")')
+    waiting = shop.run('cancel(order="o1")\nanswer = 1')
     trace = next(shop.folder.rglob("trace.jsonl"))
     *lines, last = trace.read_text().splitlines()
     ended = json.loads(last)

@@ -14,7 +14,7 @@ from atc._records.events import Event
 from atc._records.records import FindingCase, FindingKind, RepairKind
 from atc._records.rules import IDS
 from atc.errors import UsageError
-from atc.programs.repair.pipeline import PASSES
+from atc.programs.repair.pipeline import RULES
 from benchmarks.tasks.fired_rules import fired_rules
 from benchmarks.tasks.honest_table import BEGIN, END, PAGE, ROWS, placed, table
 from benchmarks.tasks.read_tasks import is_read
@@ -47,7 +47,7 @@ def test_a_summary_has_p_beside_wins_and_losses() -> None:
 
 
 def test_every_rule_is_counted_by_what_a_run_says_that_it_did() -> None:
-    of_programs = {name for each in PASSES for name in each.rules} | {"copied-documents"}
+    of_programs = RULES.keys() | {"copied-documents"}
     finding = {"case": "", "severity": "error", "instead": ["other"]}
     warned = [finding | {"kind": kind} for kind in get_args(FindingKind)]
     warned += [finding | {"kind": "wrong_type", "case": case} for case in get_args(FindingCase)]
@@ -67,10 +67,10 @@ def test_every_rule_is_counted_by_what_a_run_says_that_it_did() -> None:
 
 @pytest.mark.slow
 def test_a_try_tells_which_rules_fired() -> None:
-    misspelt = '```python\norder(item="pen")["number"]\n```'
+    misspelt = '```python\nOrderNo = order(item="pen")\nanswer = order_no["number"]\n```'
     wrong_key = '```python\nanswer = order(Item="pen")["number"]\n```'
     assert tried([GOOD]).rules == {}
-    assert tried([misspelt]).rules == {"last-expression": 1}
+    assert tried([misspelt]).rules == {"name-spelling": 1}
     assert tried([misspelt], "atc-rules").rules == {}  # the same program without the rule
     assert tried(['```python\nanswer = order(**{"Item": "pen"})["number"]\n```']).rules == {"argument-respelling": 1}
     again = tried([CRASHING, wrong_key]).rules
