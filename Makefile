@@ -42,7 +42,7 @@ PEER_EXTRAS := peer-pydantic-ai,peer-smolagents
 CODEACT := .venv-codeact
 CODEACT_PACKAGES := 'langgraph-codeact>=0.1.3' 'langchain-openai>=0.3'
 
-.PHONY: docs frameworks peers help demo test test-research test-slow check lint image services probed-services docker-engine docker-image bench-tasks package-check release-check release-tools stranger store-kills batch-kills parked-kills clean
+.PHONY: docs frameworks peers help demo test test-benchmarks test-research test-slow check lint image services probed-services docker-engine docker-image bench-tasks package-check release-check release-tools stranger store-kills batch-kills parked-kills clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[[:space:]]*/\1\t/' | awk -F'\t' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -53,17 +53,20 @@ demo: $(if $(filter docker%,$(SANDBOX)),docker-engine $(VENV)/.docker docker-ima
 	$(if $(SANDBOX),ATC_SANDBOX_IMAGE=$(IMAGE) )$(BIN)/atc run "$(TASK)" $(TOOLS) --model embedded $(if $(SANDBOX),--sandbox $(SANDBOX))
 
 test: $(VENV)/.test  ## the tests: quick and offline
-	$(BIN)/python -m pytest -m "not slow" -rs -n auto --dist worksteal
+	$(BIN)/python -m pytest -m "not slow" --ignore=tests/benchmarks -rs -n auto --dist worksteal
 
-test-research: $(VENV)/.test  ## the tests of research/ alone
-	$(BIN)/python -m pytest -rs research/tests
+test-research: $(VENV)/.test  ## the tests of research/, slow ones too
+	$(BIN)/python -m pytest --hypothesis-profile whole -rs -n auto --dist worksteal research/tests
+
+test-benchmarks: $(VENV)/.test  ## the tests of benchmarks/, slow ones too
+	$(BIN)/python -m pytest --hypothesis-profile whole -rs -n auto --dist worksteal tests/benchmarks
 
 test-slow: $(VENV)/.demo $(VENV)/.test services release-tools  ## the tests that take long, tasks with the embedded model among them
 	-$(BIN)/atc model pull $(PULL)
 	-$(BIN)/atc model pull minilm $(PULL)
 	$(BIN)/python -m pytest -m slow -rs tests/growth # in a process of its own: a large heap would be measured, too
 	$(BIN)/python -m pytest -m slow -rs $(ALONE) # strict containers start slowly: beside other tests they would wait too long
-	$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile whole -rs -n auto --dist worksteal --ignore=tests/growth --ignore=$(ALONE)
+	$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile whole -rs -n auto --dist worksteal --ignore=tests/benchmarks --ignore=tests/growth --ignore=$(ALONE)
 
 services:  ## services and MCP servers of others, from the package index; the tests that need them skip without
 	-@[ -f $(OTHERS)/.done ] || { $(PYTHON) -m venv $(OTHERS) && \

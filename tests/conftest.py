@@ -6,6 +6,7 @@ import asyncio
 import gc
 import itertools
 import os
+import random
 import signal
 import sys
 import threading
@@ -29,13 +30,23 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 settings.register_profile(
     "steady", max_examples=25, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("whole", settings.get_profile("steady"), max_examples=300)  # `make test-slow` names it
+# `make test-slow` names it: others every time, of a seed that the head of the run says
+settings.register_profile(
+    "whole", settings.get_profile("steady"), max_examples=300, derandomize=False, database=None, print_blob=True
+)
 settings.load_profile("steady")
 _WORLDS = itertools.count()
 
 
-def pytest_configure() -> None:
-    """Who was started in the background ignores an interrupt, and so would all whom the tests start to interrupt."""
+@pytest.hookimpl(tryfirst=True)  # Hypothesis's own reads the seed
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw and say the seed of fresh examples, which workers are given, too; and let who is started here be interrupted.
+
+    Who was started in the background ignores an interrupt, and so would all whom the tests start to interrupt.
+    """
+    if config.option.hypothesis_profile == "whole" and config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(random.SystemRandom().randrange(10**9))
+        print(f"generated inputs: --hypothesis-profile whole --hypothesis-seed {config.option.hypothesis_seed}")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.catalogue.graph.tool_graph import ToolGraph
@@ -79,7 +79,6 @@ def test_the_reverse_of_an_edge_has_its_features_reversed() -> None:
     assert len(FEATURES) == edge.shape[1] > 2 * DIRECTED
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.dictionaries(st.text(max_size=12), st.sampled_from([TEXT, {}, {"type": ["string", "null"]}, True]), max_size=5)
 )

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
 
@@ -39,7 +39,6 @@ def pairs(count: int, *together: tuple[int, int]) -> CoUsage:
 # Assignment
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.tuples(st.integers(1, 4), st.integers(0, 3)).flatmap(
         lambda shape: of_numpy.arrays(np.float64, (shape[0], sum(shape)), elements=st.integers(0, 9).map(float))
@@ -175,7 +174,6 @@ def test_a_smoothing_that_is_none_is_refused(smoothing: float) -> None:
 # Codes
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 3), st.booleans())
 def test_no_two_tools_have_the_same_codes(count: int, levels: int, seed: int, equal: bool) -> None:
     vectors = np.ones((count, 8), np.float32) if equal else grouped(1, count, 8, seed)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.agent import Agent
@@ -38,7 +38,6 @@ programs = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
 @given(programs, st.booleans())
 def test_no_write_happens_more_often_than_one_program_asked_for_it(
     tmp_path_factory: pytest.TempPathFactory, runs: Any, keyed: bool
@@ -82,7 +81,6 @@ def test_no_write_happens_more_often_than_one_program_asked_for_it(
     host.journal.close()
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["book", "pay"]), st.integers(0, 2)), max_size=4), st.data())
 def test_a_program_run_again_does_nothing_again(
     tmp_path_factory: pytest.TempPathFactory, calls: Any, data: st.DataObject

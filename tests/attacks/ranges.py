@@ -211,13 +211,22 @@ def withstood(there: Range, attack: Attack) -> None:
         assert settled(host.pid, host.descriptors, there.spare) == []
 
 
-def attacks_of(tier: str = "", families: Collection[str] = (), *, slow: bool = True) -> list[Any]:
-    """The attacks as parameters of a test: those of one tier, or of some families, or all."""
+def sample() -> list[Attack]:
+    """Return one attack in six, the same each time, and of each family one at least: what every quick run tries."""
+    families: dict[str, list[Attack]] = {}
+    for attack in ATTACKS:
+        if not attack.slow:
+            families.setdefault(attack.family, []).append(attack)
+    return [attack for family in families.values() for attack in family[:: min(6, len(family))]]
+
+
+def attacks_of(tier: str = "", families: Collection[str] = (), quick: Collection[Attack] | None = None) -> list[Any]:
+    """The attacks as parameters of a test: those of one tier, or of some families, or all; slow but for ``quick``."""
     return [
         pytest.param(
             attack,
             id=f"{attack.family}: {attack.name}",
-            marks=[pytest.mark.slow] if attack.slow and not slow else [],
+            marks=[] if quick is None or attack in quick else [pytest.mark.slow],
         )
         for attack in ATTACKS
         if (not tier or tier in attack.tiers) and (not families or attack.family in families)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.attacks.ranges import ATTACKS, ProcessRange, Range, attacks_of, closing, withstood
+from tests.attacks.ranges import ATTACKS, ProcessRange, Range, attacks_of, closing, sample, withstood
 from tests.attacks.record import Attack
 
 
@@ -40,7 +40,12 @@ def test_there_are_enough_and_each_has_its_own_name() -> None:
     assert len(names) == len(set(names)) >= 120
 
 
-@pytest.mark.parametrize("attack", attacks_of("N", slow=False))
+def test_a_quick_run_tries_some_of_each_family() -> None:
+    assert {attack.family for attack in sample()} == {attack.family for attack in ATTACKS}
+    assert len(sample()) >= 60
+
+
+@pytest.mark.parametrize("attack", attacks_of("N", quick=sample()))
 def test_an_attack_does_no_harm(attack: Attack, strongest: Range) -> None:
     withstood(strongest, attack)
 

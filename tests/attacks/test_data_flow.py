@@ -588,32 +588,40 @@ w.throw(ValueError(evil))
     "a function of a database": "import sqlite3\nbase = sqlite3.connect(':memory:')\nbase.create_function('pay', 1, lambda to: send_money(to=to, amount=5)['id'])\nbase.execute('select pay(?)', (evil,)).fetchall()",
 }
 
-ALL = {**LINES, **NAMES, **STORES, **PICKS, **BESIDE}
+TABLES = {"lines": LINES, "names": NAMES, "stores": STORES, "picks": PICKS, "beside": BESIDE}
 
 
-@pytest.fixture
-def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bank:
-    """The bank, where nobody looks for an address in what strangers wrote: the program alone has to tell."""
+@pytest.fixture(autouse=True)
+def _nobody_looks_for_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody looks for one in what strangers wrote, the program alone has to tell."""
     monkeypatch.setattr("atc.run.origins._seen", lambda found, *_: found)
-    return Bank(tmp_path)
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_a_strangers_address_is_not_paid_unasked(bank: Bank, name: str) -> None:
-    is_told(bank, ALL[name])
-    bank.sent.clear()
-    bank.ran(GETS + ALL[name], rules="-model-repair")
-    assert [to for to, _ in bank.sent if to == EVIL] == []
+@pytest.mark.parametrize("table", TABLES)
+def test_a_strangers_address_is_not_paid_unasked(tmp_path: Path, table: str) -> None:
+    paid: list[str] = []
+    for number, (name, program) in enumerate(TABLES[table].items()):
+        bank = Bank(tmp_path / str(number))
+        paid += untold(bank, name, program)
+        bank.sent.clear()
+        bank.ran(GETS + program, rules="-model-repair")
+        paid += [f"{name}: paid unasked" for to, _ in bank.sent if to == EVIL]
+    assert paid == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MORE)
-def test_no_part_of_python_hides_where_an_address_is_from(bank: Bank, name: str) -> None:
-    is_told(bank, MORE[name])
+@pytest.mark.parametrize("part", range(10))
+def test_no_part_of_python_hides_where_an_address_is_from(tmp_path: Path, part: int) -> None:
+    wrong: list[str] = []
+    for number, (name, program) in list(enumerate(MORE.items()))[part::10]:
+        wrong += untold(Bank(tmp_path / str(number)), name, program)
+    assert wrong == []
 
 
-def is_told(bank: Bank, program: str) -> None:
-    """Look whether a program pays the stranger, and whoever is asked is told that one chose the address."""
+def untold(bank: Bank, name: str, program: str) -> list[str]:
+    """Return what is wrong: the program does not pay the stranger, or whoever is asked is not told who chose that."""
     bank.ran(GETS + program, approve=bank.ask, rules="-model-repair")
-    assert (EVIL, 5) in bank.sent, "the program does not do what it is here for"
-    assert all("to" in request.untrusted for request in bank.asked if request.arguments["to"] == EVIL)
+    if (EVIL, 5) not in bank.sent:
+        return [f"{name}: does not do what it is here for"]
+    asked = [request for request in bank.asked if request.arguments["to"] == EVIL]
+    return [f"{name}: asked without a word of a stranger" for request in asked if "to" not in request.untrusted]

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc._host.redaction import Redactor
@@ -86,7 +86,6 @@ def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(applying, "OUT_OF_TURN_S", 0.01)
 
 
-@settings(deadline=None, max_examples=150)
 @given(planned=CALLS, made=CALLS, fails_at=st.none() | st.integers(0, 4))
 def test_one_after_the_other(planned: list[Any], made: list[Any], fails_at: int | None) -> None:
     plan = writes(planned)
@@ -109,7 +108,6 @@ def test_one_after_the_other(planned: list[Any], made: list[Any], fails_at: int 
     assert ends == sorted(ends)  # once one ends the program, all do
 
 
-@settings(deadline=None, max_examples=60)
 @given(planned=CALLS, data=st.data(), fails_at=st.none() | st.integers(0, 4))
 def test_all_at_once_in_any_order(planned: list[Any], data: st.DataObject, fails_at: int | None) -> None:
     plan = writes(planned)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.calls.argument_repairs import Complaint
@@ -497,7 +497,6 @@ async def run(host: Host, program: list[Any], crash: str, at: int) -> list[int]:
     return rooms
 
 
-@settings(max_examples=80, deadline=None)
 @given(programs, st.permutations(["room_id", "room_id", "roomId"]))
 def test_no_room_is_reserved_more_often_than_one_program_asked_for_it(
     tmp_path_factory: pytest.TempPathFactory, runs: Any, names: list[str]

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc import Agent
@@ -62,7 +62,6 @@ def test_calls_that_wait_at_the_same_time_count_once() -> None:
     assert run_virtually(go()) == pytest.approx(12.0)  # 1 to 8 does not count
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)).map(lambda w: (w[0], w[0] + w[1])), max_size=6),
     st.integers(1, 60),

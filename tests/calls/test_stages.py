@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.calls.journal import CallEntry, Journal, call_key
@@ -143,14 +143,12 @@ def next_stage(host: Host, move: Move, known: Expected, own: list[Any]) -> Host:
     return host
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(moves, min_size=1, max_size=5))
 def test_at_most_once_in_stages_too(tmp_path_factory: pytest.TempPathFactory, played: list[Move]) -> None:
     play(tmp_path_factory.mktemp("run") / "journal.jsonl", played)
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
 @given(st.lists(moves, min_size=1, max_size=8))
 def test_at_most_once_in_many_stages(tmp_path_factory: pytest.TempPathFactory, played: list[Move]) -> None:
     play(tmp_path_factory.mktemp("run") / "journal.jsonl", played)

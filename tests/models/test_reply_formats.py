@@ -12,7 +12,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.errors import ContextExceeded, ModelError, ModelUnavailable, UsageError
@@ -583,7 +583,6 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=40)
 @given(SCHEMAS)
 def test_what_is_sent_is_a_small_schema_of_an_object(schema: dict[str, Any]) -> None:
     made = enforced(schema)

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc import Agent, Ending, FakeModel, Result, Run, Strategy, Toolset, UsageError
@@ -271,7 +271,6 @@ _CALLS = st.lists(
 
 
 @given(_CALLS, st.sampled_from(["always", "never", "ask"]))
-@settings(max_examples=60, deadline=None)
 def test_no_call_with_effects_reaches_its_tool(calls: list[Any], approve: Any) -> None:
     shop = Shop()
     seen: list[str] = []

@@ -10,7 +10,7 @@ from typing import Any
 
 import h11
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.errors import EnvironmentProblem
@@ -71,7 +71,6 @@ def test_of_more_than_may_be_silent_the_oldest_gives_way_whosever_it_is() -> Non
     assert made.closed == ["two"]
 
 
-@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["come", "leave", "owe", "pay"])), max_size=80))
 def test_a_crowd_counts_what_is_open_and_never_takes_more(done: list[tuple[int, str]]) -> None:
     crowd = Crowd(5, most_silent=4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.serve.request_guard import Refusal
@@ -39,7 +39,6 @@ def test_a_greedy_tenant_has_half_and_two_have_a_third_each() -> None:
     asyncio.run(go())
 
 
-@settings(max_examples=20)
 @given(most=st.integers(2, 40), asking=st.lists(st.integers(0, 4), max_size=120))
 def test_one_that_has_nothing_always_finds_room_while_some_is_free(most: int, asking: list[int]) -> None:
     async def go() -> None:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.calls.approval import EarlierWrite
@@ -34,7 +34,6 @@ def found(store: FileStore, principal: str = "local") -> tuple[EarlierWrite, ...
     return asyncio.run(KeptRuns(store, principal).writes()).get(KEY, ())
 
 
-@settings(max_examples=25)
 @given(
     st.lists(
         st.tuples(

@@ -11,7 +11,7 @@ from typing import Any
 
 import mcp_types as types
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 
@@ -19,7 +19,6 @@ from atc.serve.mcp import stdio as own
 from atc.serve.mcp.stdio import TooLong, bounded_lines, pipes, taken
 
 
-@settings(max_examples=50)
 @given(st.lists(st.binary(max_size=40)), st.integers(1, 7))
 def test_every_line_comes_whole_or_is_too_long(pieces: list[bytes], size: int) -> None:
     lines = [piece.replace(b"\n", b"") for piece in pieces]

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.serve.mcp import shares
@@ -264,7 +264,6 @@ async def test_what_ends_takes_no_more_and_says_so() -> None:
         assert (await caller.modern("tools/list")).status_code == 200  # a client reads it to check an answer
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.text(max_size=60))
 def test_any_host_and_origin_is_judged(text: str) -> None:
     names = Names(local_pages=True)

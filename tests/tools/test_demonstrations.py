@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.models.fake import FakeModel
@@ -117,7 +117,6 @@ def test_without_demonstrations_nothing_is_shown_otherwise() -> None:
     assert fitted(10_000, plain).text == "\n\n\n".join(map(render_stub, plain))
 
 
-@settings(max_examples=30)
 @given(st.integers(0, 2_000), st.lists(st.booleans(), min_size=1, max_size=5))
 def test_the_budget_holds(room: int, demonstrated: list[bool]) -> None:
     tools = [lake(f"tool{n}", **({} if each else {"examples": ()})) for n, each in enumerate(demonstrated)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc import Agent, Toolset
@@ -211,7 +211,6 @@ def test_tools_of_other_sources_keep_their_names(tmp_path: Path, lists: Path) ->
 NAMES = st.lists(st.sampled_from(["search", "find", "b_search", "a.b", "a-b", "print", "", "é"]), unique=True)
 
 
-@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from(["a", "b", "a_b", "c d"]), NAMES, min_size=1), st.randoms())
 def test_names_are_unique_and_do_not_hang_on_the_order(servers: dict[str, list[str]], random: Any) -> None:
     pairs = list(servers.items())

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc import Catalogue, Settings, Tool, Toolset
@@ -183,7 +183,6 @@ def texts(value: Any) -> set[str]:
     return set().union(*map(texts, value)) if isinstance(value, list) else {str(value)}
 
 
-@settings(max_examples=40)
 @given(st.lists(ANSWERS, min_size=1, max_size=3))
 def test_no_value_and_no_key_that_is_data_is_kept_or_shown(answers: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:

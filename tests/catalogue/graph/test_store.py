@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.catalogue.graph import database, exchange, learning
@@ -142,7 +142,6 @@ def test_what_was_seen_lately_counts_more_than_all_before(store: GraphStore) -> 
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 5), st.booleans()), min_size=1, max_size=12))
-@settings(max_examples=15)
 def test_the_weight_of_an_edge_is_that_of_equation_12(tmp_path_factory: Any, runs: list[tuple[int, int, bool]]) -> None:
     store = GraphStore(tmp_path_factory.mktemp("graph") / "learnt.db")
     for number, (day, times, fed) in enumerate(sorted(runs)):
@@ -409,7 +408,6 @@ def test_names_of_runs_shapes_and_versions_are_bounded(store: GraphStore, monkey
 
 
 @given(st.text("qxzjvkw", min_size=8, max_size=16), st.integers(10**10, 10**12))
-@settings(max_examples=20)
 def test_no_value_of_a_run_is_in_the_file(tmp_path_factory: Any, secret: str, number: int) -> None:
     folder = tmp_path_factory.mktemp("graph")
     store = GraphStore(folder / "learnt.db")

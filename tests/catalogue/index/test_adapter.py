@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from atc.catalogue.catalogue import Catalogue
@@ -163,7 +163,6 @@ def test_a_matrix_that_nothing_could_teach_is_refused(tmp_path: Path, value: flo
         Adapter.read(tmp_path / "ranking-1.json")
 
 
-@settings(max_examples=15)
 @given(some.binary(max_size=200))
 def test_any_bytes_are_an_adapter_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "ranking-bytes.json"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.catalogue.index.index import ToolIndex
@@ -83,7 +83,6 @@ def test_the_same_pages_in_every_order_of_asking() -> None:
     assert pages[::-1] == [first.children(entry.path) for entry in entries]
 
 
-@settings(max_examples=25)
 @given(
     st.dictionaries(st.text(min_size=1, max_size=30), st.text(max_size=40), min_size=1, max_size=14),
 )

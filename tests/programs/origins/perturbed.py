@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from atc.programs.origins.program import ProgramOrigins
@@ -153,9 +153,14 @@ def missed(source: str) -> list[str]:
     with os.fdopen(reader) as pipe:
         told = json.load(pipe)
     os.waitpid(child, 0)
-    assert "raised" not in told, told
+    assert "raised" not in told, (told, source)
     made: list[str] = told["missed"]
     return made
+
+
+def all_missed(sources: Iterable[str]) -> list[tuple[str, list[str]]]:
+    """Return each program of which an argument changed with a tool that it does not name, and those arguments."""
+    return [(source, wrong) for source in sources if (wrong := missed(source))]
 
 
 def _missed(source: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 from typer.testing import CliRunner
 
@@ -48,14 +48,12 @@ def stored_run(folder: Path, events: list[dict[str, Any]]) -> FileRun:
 
 
 @given(JSON)
-@settings(max_examples=25, deadline=None)
 def test_a_whole_node_is_the_value(value: Any) -> None:
     if "$bytes" not in (text := repr(value)) and text.isascii() and "\\" not in text:
         assert repr(of_node(json.loads(json.dumps(node(value, WHOLE), allow_nan=False)))) == repr(value)
 
 
 @given(JSON, some.integers(0, 300), some.integers(0, 3))
-@settings(max_examples=25, deadline=None)
 def test_whatever_is_cut_says_its_size_and_leads_to_the_whole(value: Any, room: int, items: int) -> None:
     data = {"value": value}
 
