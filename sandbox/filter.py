@@ -83,18 +83,15 @@ def _high(index: int) -> Instruction:
 
 
 def _one_of(index: int, values: tuple[int, ...], otherwise: int = _EPERM) -> list[Instruction]:
-    """Allow the call if an argument is one of these."""
     tests = [(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
     return [_argument(index), *tests, (_RETURN, 0, 0, otherwise), (_RETURN, 0, 0, _ALLOW)]
 
 
 def _without(index: int, bits: int, otherwise: int = _EPERM) -> list[Instruction]:
-    """Allow the call if an argument has none of these bits."""
     return [_argument(index), (_ANY_BIT, 0, 1, bits), (_RETURN, 0, 0, otherwise), (_RETURN, 0, 0, _ALLOW)]
 
 
 def _null(*indices: int) -> list[Instruction]:
-    """Allow the call if these arguments are 0, all 64 bits of them."""
     made: list[Instruction] = []
     for index in indices:
         for load in (_argument(index), _high(index)):

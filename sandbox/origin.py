@@ -96,7 +96,6 @@ def _failed_call(error: BaseException) -> int | None:
 
 
 def _number(error: BaseException) -> int | None:
-    """Return the number of the call that a tool's error is of."""
     number = getattr(error, "_call", None)
     return number if type(number) is int and number else None
 

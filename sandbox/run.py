@@ -161,7 +161,6 @@ class Channel:
             self._pass_on()
 
     def _keep(self, reply: dict[str, object]) -> None:
-        """Keep a reply for the thread that waits for it."""
         number: int = reply["id"]  # type: ignore[assignment]
         with self._state:
             self._replies[number] = reply
@@ -169,7 +168,6 @@ class Channel:
                 self._waiting.pop(number).release()
 
     def _pass_on(self) -> None:
-        """Let another thread read, if one waits."""
         with self._state:
             self._reading = bool(self._waiting)
             if self._waiting:
@@ -182,7 +180,6 @@ class Channel:
 
 
 def _line(*, outermost: bool = False) -> int:
-    """Return the line of the program that runs now: where a call stands, or the outermost way to it."""
     frame, line = sys._getframe(1), 0
     while frame is not None:
         if frame.f_code.co_filename == PROGRAM:
@@ -349,7 +346,6 @@ def run_program(
 
 
 def _scope(tools: dict[str, list[str]], inputs: dict[str, object], channel: Channel) -> dict[str, object]:
-    """Return the names that a program starts with. An input replaces no other name."""
     stubs = {name: make_stub(channel, name, parameters) for name, parameters in tools.items()}
     builtin_names = {"ToolError": ToolError, "parallel": parallel, ALL_PAGES: make_all_pages(channel, tools)}
     return {**inputs, "__name__": "__main__", **builtin_names, **stubs}

@@ -245,7 +245,6 @@ class Book:
         return file
 
     def _take(self, record: Mapping[str, Any]) -> None:
-        """Take a record of an earlier process into account."""
         match record["kind"]:
             case "begin":
                 if not RUN_ID.fullmatch(record["run_id"]):
@@ -269,7 +268,6 @@ class Book:
         return not answered and ("over" in row or self._again)
 
     def _drop(self, rows: list[dict[str, Any]]) -> None:
-        """Remove rows from the file, whole or not at all. What they spent stays counted."""
         for row in rows:
             spent = {name: row[name] for name in ("model_calls", "prompt_tokens", "completion_tokens")}
             again = row["status"] != "waiting"  # how it ended since then, elsewhere, is its end

@@ -165,7 +165,6 @@ class OnRay(Executor):
     async def _asked(
         self, worker: Any, job: Job, seconds: float | None, stored: StoredRun, started: Callable[[], None]
     ) -> tuple[str, Any]:
-        """What a worker answers; meanwhile it is seen that the run has begun."""
         asked = worker.do.remote(job, seconds)
         answer = asyncio.wrap_future(asked.future())
         begun = job.started
@@ -187,7 +186,6 @@ class OnRay(Executor):
             answer.add_done_callback(_heard)
 
     async def _settle(self) -> None:
-        """Take over what the desk has counted."""
         if self._ledger is not None:
             self._ledger.spent, closed = await self._desk.state.remote()
             self._ledger.closed = self._ledger.closed or closed
@@ -252,7 +250,6 @@ class OnRay(Executor):
             self._hire()
 
     async def _dismiss(self) -> None:
-        """Close all workers."""
         for task in list(self._starting):
             task.cancel()
         await asyncio.gather(*self._starting, return_exceptions=True)
@@ -272,7 +269,6 @@ class OnRay(Executor):
     # -- the store of runs --------------------------------------------------------------------------------------------
 
     def _lit(self) -> tuple[str, str]:
-        """Leave a note in the store, which workers look for."""
         run_id, token = new_run_id(), secrets.token_hex(16)
         stored = self._store.run(run_id)
         stored.make()
@@ -285,13 +281,11 @@ class OnRay(Executor):
 
 
 def _heard(answer: asyncio.Future[Any]) -> None:
-    """Nobody waits for it any more; what it raised is known."""
     if not answer.cancelled():
         answer.exception()
 
 
 def _parts(agent: Agent) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """The tools, the settings and the objects of which an agent like this one is made elsewhere."""
     if agent._resources._sandbox is not None:
         raise UsageError(
             "a sandbox that was given as an object stays here: name it by the setting, or give OnRay(make)"
@@ -315,7 +309,6 @@ def _parts(agent: Agent) -> tuple[Any, dict[str, Any], dict[str, Any]]:
 
 
 def _like(tools: Any, settings: dict[str, Any], objects: dict[str, Any]) -> Agent:
-    """Make an agent of :func:`_parts`, as a user's program does."""
     try:
         return atc.Agent(tools, **objects, **settings)
     except SettingsError as error:

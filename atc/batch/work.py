@@ -136,7 +136,6 @@ async def _once_free(run: Callable[[], Awaitable[Result[Any]]], seconds: float) 
 async def _run(
     agent: Agent, job: Job, model: SpendingModel | None, seconds: float | None, listener: Callable[[Event], None]
 ) -> Result[Any]:
-    """The result of the job's run."""
     task = job.task
     if agent.settings.keep_runs:
         stored = agent.store.run(job.run_id)

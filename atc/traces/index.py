@@ -181,8 +181,6 @@ class RunIndex:
         return self._now(found.row) if found is not None else None
 
     def _now(self, row: RunSummary) -> RunSummary:
-        """A summary with what its trace does not say: whether its run goes on, and whether its time for a yes is over.
-        Then nobody waits."""
         if row.status == "waiting" and row.until is not None and row.until < time.time():
             return replace(row, status="denied", waits=False)
         if row.status != CUT_OFF:
@@ -227,7 +225,6 @@ class RunIndex:
                 yield changed
 
     def _look(self, run_ids: Iterable[str]) -> list[str]:
-        """Look which of these runs go on; those of which it was not known."""
         without_end = [each for each in run_ids if each in self._known and self._known[each].row.status == CUT_OFF]
         before, self._held = self._held, frozenset(self._store.held(without_end))
         return [run_id for run_id in without_end if (run_id in self._held) != (run_id in before)]
@@ -299,7 +296,6 @@ class RunIndex:
 
 
 def _from_note(run_id: str, version: Hashable, note: dict[str, Any] | None) -> RunSummary | None:
-    """The summary that a note holds, if it is of this version of the trace."""
     if note is None or note.get("v") != FORM or note.get("of") != repr(version):
         return None
     try:
@@ -311,7 +307,6 @@ def _from_note(run_id: str, version: Hashable, note: dict[str, Any] | None) -> R
 
 
 def _keep(stored: StoredRun, version: Hashable, row: RunSummary) -> None:
-    """Keep a summary beside its run, where that can be."""
     note = {"v": FORM, "of": repr(version), "row": row.record()}
     if len(json.dumps(note)) > MOST_NOTE:
         return

@@ -66,7 +66,6 @@ def abridged(value: Any, room: int) -> Abridged:
 
 
 def _text_in(value: str | bytes | bytearray, room: int) -> Abridged:
-    """Return a text alone, which takes all of the room."""
     if len(value) <= room and len(text := _written(value)) <= room + 2:
         return Abridged(text, False)
     head = value[: _fitting(value[:room], room * 2 // 3)]
@@ -89,7 +88,6 @@ def _fitting(text: str | bytes | bytearray, room: int) -> int:
 
 
 def _cut(head: str | bytes | bytearray, tail: str | bytes | bytearray, whole: str | bytes | bytearray) -> str:
-    """Return the head and tail of a text, in quotation marks each, and how long all of it is."""
     ending = f" {_written(tail)}" if tail else ""
     return f"{_written(head)} {LEFT_OUT}{ending} ({len(whole):,} {'characters' if isinstance(whole, str) else 'bytes'})"
 

@@ -42,7 +42,6 @@ def fault_alone(failed: Fault) -> str:
 
 
 def _placed(failed: Fault) -> str:
-    """Say a fault, and the kept program in which it happened."""
     text = _fault(failed) or failed.kind
     if not failed.within:
         return text
@@ -224,7 +223,6 @@ def _called(f: Fault, limit: int) -> str:
 
 
 def _at(f: Fault) -> str:
-    """Say what stands at the place that is at fault."""
     where = expression(f.place) if f.place is not None else "the response"
     lacks = f"has no {f.key!r}: it " if f.key is not None else ""
     note = f", which is not what its schema says ({drift(f.drift)})" if f.drift is not None else ""

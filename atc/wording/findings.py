@@ -98,7 +98,6 @@ _BUILT_INS = {
 
 
 def _lacking(f: Finding) -> str:
-    """Say what the sandbox does not have, and what to write instead."""
     match f.case:
         case "files":
             return (

@@ -206,7 +206,6 @@ def _says_more(found: Sequence[Origin], feeds: Sequence[Feed]) -> bool:
 
 
 def _part_at(name: str, argument: str, arguments: Mapping[str, Any]) -> str:
-    """Return the part of an argument that a way of keys leads to, with its value, where no list stands between."""
     value: Any = arguments.get(argument)
     for step in name[len(argument) + 1 :].split("."):
         value = value.get(step, _NO_VALUE) if isinstance(value, Mapping) else _NO_VALUE
@@ -220,7 +219,6 @@ def _mark(found: Origin, strangers: Collection[str], doubted: bool) -> str:
 
 
 def _named(said: Sequence[tuple[bool, str]]) -> str:
-    """Return the names, what strangers write first, and how many more there are."""
     names = [name for _, name in sorted({*said})]
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
 

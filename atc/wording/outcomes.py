@@ -289,7 +289,6 @@ def argument_repairs(made: Sequence[ArgumentRepair], more: int = 0) -> list[str]
 
 
 def _where(path: Sequence[str | int]) -> str:
-    """Write ``at.days[0]``."""
     return _path(path) or "all arguments"
 
 

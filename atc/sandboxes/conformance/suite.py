@@ -137,8 +137,6 @@ class OneTierSandbox(JailSandbox):
 
 
 async def _tier_of(sandbox: Sandbox) -> str:
-    """Return the isolation that a program in it really has."""
-
     async def no_tools(request: CallRequest) -> CallReply:
         return CallReply(error=f"there is no tool {request.tool}")
 

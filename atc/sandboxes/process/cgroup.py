@@ -256,7 +256,6 @@ def _make(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> bool:
-    """Remove a group; return whether it is gone."""
     try:
         folder.rmdir()
     except FileNotFoundError:

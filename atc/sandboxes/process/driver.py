@@ -113,7 +113,6 @@ class JailSandbox(Sandbox):
         )
 
     async def _serve(self, jail: Jail, job: Job, call: CallHandler) -> Outcome:
-        """Hand the program over, answer its calls, and return how it ended."""
         began = time.perf_counter()
         limits = least(job.limits, self.limits)
         with _as_unavailable():
@@ -157,7 +156,6 @@ class JailSandbox(Sandbox):
         )
 
     async def _ended(self, jail: Jail) -> Exit:
-        """Wait for the process that went by itself, or closed its channel and gets a moment to go."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
                 return await asyncio.wrap_future(jail.exit)
@@ -165,7 +163,6 @@ class JailSandbox(Sandbox):
         return Exit(why=RAN_ON)
 
     async def _end(self, jail: Jail) -> Exit:
-        """End the process, and wait for it to be gone."""
         jail.kill()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(END_S):

@@ -222,7 +222,6 @@ class Zygote:
             self._on_close()
 
     def _hang_up(self) -> None:
-        """End what we say to it: it ends all its programs then, and itself."""
         self.dead = True
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
@@ -241,7 +240,6 @@ class Zygote:
             self._settle()
 
     def _receive(self) -> bool:
-        """Receive one message and act on it; false when there will be no more."""
         try:
             data, fds, _, _ = socket.recv_fds(self._control, _MESSAGE, 1)
         except OSError:

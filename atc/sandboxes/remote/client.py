@@ -92,7 +92,6 @@ class ServiceChannel(Channel):
                     changed.clear()
 
     async def _receive(self) -> dict[str, Any] | None:
-        """Return the next frame; ``None`` when there will be no more. Raises FrameError."""
         try:
             body = await self._connection.recv(decode=True)
         except ConnectionClosed as error:
@@ -145,7 +144,6 @@ class ServiceChannel(Channel):
 
 
 def _report(message: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a program's own report inside an outcome, in the form of a frame."""
     match message["kind"]:
         case "finished":
             report = {name: message.get(name) for name in ("answered", "value")}
@@ -302,7 +300,6 @@ class ServiceSandbox(Sandbox):
             return self._clients[loop]
 
     def _read(self, answer: httpx.Response) -> dict[str, Any]:
-        """Return the body of a good answer; raise any other as an error that says what to do."""
         status, at = answer.status_code, f"the sandbox service at {self._url}"
         if status in (200, 201):
             try:
@@ -331,7 +328,6 @@ class ServiceSandbox(Sandbox):
         return str(tier)
 
     async def _connect(self, granted: dict[str, Any], limits: Limits) -> ClientConnection:
-        """Open the channel of a run that was granted."""
         address = urljoin(self._url + "/", str(granted.get("url")).removeprefix("/"))
         if urlsplit(address).scheme != urlsplit(self._url).scheme:
             raise SandboxUnavailable(f"the sandbox service at {self._url} names a channel less safe than it: {address}")
@@ -364,7 +360,6 @@ class ServiceSandbox(Sandbox):
         )
 
     def _outcome(self, end: Outcome, channel: ServiceChannel, tier: str, seconds: float) -> Outcome:
-        """Return how the program ended, with the parts that only the service can measure."""
         outcome = channel.outcome
         if outcome is None:
             if channel.refusal and not channel.handed_over:

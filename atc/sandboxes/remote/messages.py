@@ -144,7 +144,6 @@ def reply_of(message: dict[str, Any]) -> tuple[int, CallReply]:
 
 
 def _start_of(raw: Any) -> ProgramStart | None:
-    """Return the start in a ``run`` message, if it has one."""
     if raw is None:
         return None
     try:
@@ -154,7 +153,6 @@ def _start_of(raw: Any) -> ProgramStart | None:
 
 
 def _inputs_of(raw: Any, tools: Container[str], limits: Limits) -> dict[str, Any]:
-    """Return the inputs of a ``run`` message, held to the rules of :mod:`atc.sandboxes.inputs`."""
     if not isinstance(raw, dict):
         raise FrameError("`inputs` must be an object")
     try:
@@ -175,7 +173,6 @@ def _names(raw: Any) -> bool:
 
 
 def _limits_of(raw: Any, most: Limits) -> Limits:
-    """Return the limits that are asked for, held to ``most``."""
     if not isinstance(raw, dict):
         raise FrameError("`limits` must be an object")
     known = {item.name: item.type for item in dataclasses.fields(Limits)}

@@ -151,7 +151,6 @@ class SampleCalls:
 
 
 def _with_code(tool: ToolDef, code: Any) -> ToolDef:
-    """Return the same tool with other code."""
     return ToolDef(
         code,
         name=tool.name,
@@ -184,7 +183,6 @@ def _failed(error: ToolCallError, *, entered: bool) -> ToolError:
 
 
 def _message(message: Message) -> ChatMessage:
-    """Return a message of a prompt as Inspect has them."""
     if message.role == "system":
         return ChatMessageSystem(content=message.content)
     if message.role == "assistant":

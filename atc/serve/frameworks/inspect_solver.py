@@ -129,7 +129,6 @@ async def _until(ended: SampleEnded, run: Any) -> Result[Any]:
 
 
 def _summary(result: Result[Any]) -> dict[str, Any]:
-    """Return what the metadata of the output say of its run."""
     return {
         "status": result.status,
         "fault": result.fault.message if result.fault is not None else None,

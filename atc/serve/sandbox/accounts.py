@@ -87,7 +87,6 @@ class Account(HostTime):
         return True
 
     def _settle(self) -> float:
-        """Add what it might use since the last time, take what it has used; return its share of the time now."""
         now = time.monotonic()
         self._use.add(self._new_s, now)
         self._accounts.all_use.add(self._new_s, now)

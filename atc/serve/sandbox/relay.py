@@ -103,7 +103,6 @@ class Relay:
                 await self._socket.close(1000 if message["op"] == "outcome" else 1008)
 
     async def _call(self, request: CallRequest) -> CallReply:
-        """Ask the caller, who executes the tool."""
         body = messages.encode(messages.call_message(request))
         if len(body) > messages.most_bytes(self._limits):  # numbers can take more digits than the program sent
             raise FrameError("a call takes too many bytes when it is written out")

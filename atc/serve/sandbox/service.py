@@ -174,7 +174,6 @@ class Service:
             observed.ended(*await self._served(run, socket))
 
     async def _served(self, run: Run, socket: WebSocket) -> tuple[str, Outcome | None]:
-        """Serve a connected run, and return how it ended, in a word, and what came of it."""
         settings, called = self.settings, self.metrics.calls.inc
         relay = Relay(socket, settings.limits, 2 * settings.message_bytes, called, settings.pause_s)
         job: Job | None = None
@@ -236,7 +235,6 @@ def _refused(code: str, why: str, job: Job | None) -> dict[str, object]:
 
 
 def _required(body: bytes) -> str:
-    """Return the tier that a request demands."""
     try:
         asked = messages.decode(body.decode("utf-8")) if body else {}
     except (UnicodeDecodeError, FrameError) as error:

@@ -371,8 +371,6 @@ def make_app(ui: Ui, port: int) -> ASGIApp:
 
 
 def _answered(handler: Handler, right: Right) -> Handler:
-    """Return a handler that only who has the right reaches, and whose errors become answers."""
-
     async def answered(request: Request) -> Response:
         if right not in request.scope["rights"]:
             return refused(Refusal(403, "rights", f"your address does not give the right to {right}"))

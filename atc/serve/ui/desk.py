@@ -80,7 +80,6 @@ class Question:
 
 
 def _same_as(request: ApprovalRequest) -> str:
-    """That a call of the run did the same; empty where none did."""
     if request.same_as is None or request.repeats:
         return ""
     return wording.repeat("", False, request.same_as) if request.is_repeat else wording.same_call(request.same_as)

@@ -181,7 +181,6 @@ class ParkedRuns:
         }
 
     def _within(self, calls: Sequence[ParkedCall]) -> list[dict[str, Any]]:
-        """Return as many of these calls as a page takes, as it shows them."""
         shown, size = list[dict[str, Any]](), 0
         for call in calls[:MOST_CALLS]:
             made = self._call(call)

@@ -453,7 +453,6 @@ def prune(store: RunStore, keep: int | None, *, days: float | None = None, at_mo
 
 
 def _waits(stored: StoredRun) -> bool:
-    """Whether a run waits for approval that could still be given."""
     try:
         ended = stored.last("run_ended") or {}
         pending = ended["pending"] if ended.get("status") == "waiting" else ()

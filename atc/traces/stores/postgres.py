@@ -76,7 +76,6 @@ class PostgresRun(StoredRun):
         return self._state()[0] > 0
 
     def _state(self) -> tuple[int, int]:
-        """Its epoch, and the lines of its trace."""
         found = self.store.quick.rows("SELECT epoch, events FROM atc.runs WHERE run_id = %s", (self.run_id,))
         return (found[0][0], found[0][1]) if found else (0, 0)
 
@@ -244,7 +243,6 @@ class PostgresStore(RunStore):
 
 
 def _note(text: str) -> dict[str, Any] | None:
-    """A note; ``None`` where that is none."""
     try:
         note = json.loads(text)
     except (ValueError, RecursionError):

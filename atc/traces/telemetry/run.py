@@ -122,7 +122,6 @@ class RunSpans:
     # -- where things belong ---------------------------------------------------------------------------------------
 
     def _here(self) -> Context:
-        """The context that a request belongs to: that of this task where it is one of this run's, else the run's."""
         now = trace.get_current_span().get_span_context()
         ours = trace.get_current_span(self._of_run).get_span_context()
         return otel_context.get_current() if now.trace_id == ours.trace_id else self._of_run
@@ -233,7 +232,6 @@ class RunSpans:
             self._metrics.run_duration.record((at - self._began) / 1e9, about, self._of_run)
 
     def _close(self, kind: type[BaseException] | None) -> None:
-        """End what is open, in the task in which the run began."""
         self._stop(None)
         if self._run is not None:  # its end could not be told
             name = kind.__name__ if kind is not None else names.OTHER
@@ -244,7 +242,6 @@ class RunSpans:
             self._placed = None
 
     def _stop(self, at: int | None) -> None:
-        """End what goes on in the run: nothing of it does any more."""
         self._calls.close(at)
         self._settle()
         if self._program is not None:

@@ -53,7 +53,6 @@ def run_page(
 
 
 def _named(started: Any) -> tuple[str, str]:
-    """Task and id of a run by its first event, as it is shown; empty where it is damaged."""
     task, run_id = (started.get(name) for name in ("task", "run_id")) if isinstance(started, Mapping) else ("", "")
     task = task.get("t") if isinstance(task, Mapping) else task
     return task if isinstance(task, str) else "", run_id if isinstance(run_id, str) else ""
@@ -133,7 +132,6 @@ def _limits(stored: StoredRun) -> Limits:
 
 
 def _pointers(shown: Any) -> Iterator[str]:
-    """The pointers of what is cut, the outermost of each."""
     if isinstance(shown, dict):
         if isinstance(at := shown.get("at"), str):
             yield at

@@ -45,7 +45,6 @@ def _asked(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _came(feeds: Sequence[Feed], data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return where the arguments of a call came from, and what to be careful about."""
     flow = DataFlow.model_validate_json(as_json(data.get("data_flow") or {}))
     arguments = data.get("arguments")
     found = plans.origins(feeds, arguments if isinstance(arguments, Mapping) else {}, flow)

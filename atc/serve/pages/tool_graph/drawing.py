@@ -234,13 +234,11 @@ def columns_of(tools: Sequence[str], edges: Iterable[Edge]) -> dict[str, int]:
 
 
 def _folded(column: dict[str, int]) -> dict[str, int]:
-    """At most :data:`_MOST_COLUMNS`; of more, neighbouring ones share a column."""
     most = max(column.values(), default=0) + 1
     return column if most <= _MOST_COLUMNS else {tool: at * _MOST_COLUMNS // most for tool, at in column.items()}
 
 
 def _ordered(column: Mapping[str, int], drawing: Drawing) -> list[list[str]]:
-    """The tools of each column in the order in which they stand."""
     columns: list[list[str]] = [[] for _ in range(max(column.values(), default=-1) + 1)]
     for tool in sorted(column, key=lambda tool: _name(drawing, tool)):
         columns[column[tool]].append(tool)
