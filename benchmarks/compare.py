@@ -26,7 +26,7 @@ from atc.errors import EnvironmentProblem, SettingsError, UsageError
 from atc.models.embedded import EmbeddedModel
 from atc.models.resolve import choose_model
 from atc.settings import Settings
-from benchmarks.common import AsJson, listed
+from benchmarks.common import RESULTS, AsJson, listed
 from benchmarks.environments import ENVIRONMENTS, NAMED, Environment, open_environment
 from benchmarks.fetch import FOLDER, SETS, fetch, use_packages
 from benchmarks.systems import SYSTEMS, System
@@ -36,7 +36,7 @@ from benchmarks.tasks.gateway import Caps, Gateway, upstream
 from benchmarks.tasks.purse import Purse
 from benchmarks.tasks.read_tasks import order
 from benchmarks.tasks.rows import Row, latest, read_rows
-from benchmarks.tasks.run import RESULTS, Plan, run_plan, say, systems_of
+from benchmarks.tasks.run import Plan, run_plan, say, systems_of
 
 DEFAULT_SYSTEMS = "atc,function-calling,pydantic-ai-code,smolagents-code"
 DEFAULT_SETS = "complexfuncbench,telecom,long,toolflow"

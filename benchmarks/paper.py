@@ -25,14 +25,14 @@ from rich.table import Table
 
 from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import UsageError
-from benchmarks.common import AsJson, listed
+from benchmarks.common import RESULTS, AsJson, listed
 from benchmarks.environments import ENVIRONMENTS, Environment, open_environment
 from benchmarks.systems import ALPHA, MAX_ALPHA, PAPER_ALPHA
 from benchmarks.tasks.attempt import terms
 from benchmarks.tasks.gateway import Caps, Gateway, Upstream, upstream
 from benchmarks.tasks.read_tasks import Part
 from benchmarks.tasks.rows import Row, latest, read_rows
-from benchmarks.tasks.run import RESULTS, Plan, run_plan, seeds_of, systems_of
+from benchmarks.tasks.run import Plan, run_plan, seeds_of, systems_of
 from benchmarks.tasks.summary import paired, summarise
 
 _ALPHAS = range(MAX_ALPHA + 1)

@@ -1,4 +1,4 @@
-"""The services of :mod:`benchmarks.graph.shops`: a shop, a library, a clinic and a workshop.
+"""The services of :mod:`benchmarks.environments.shops`: a shop, a library, a clinic and a workshop.
 
 Lists come five at a time, and a table refers to others by their identifiers: to name a row, a program must first find
 it, and the field of that name in another table is often not the one.

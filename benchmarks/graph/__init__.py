@@ -1,1 +1,1 @@
-"""The tool graph: who supplies an identifier, layers of tools, and what runs teach."""
+"""The tool graph: who supplies an identifier, and what runs teach."""

@@ -25,14 +25,14 @@ from typing import Annotated
 import typer
 
 from atc.cli.console import err, guarded, out, print_json
-from benchmarks.common import AsJson, listed
+from benchmarks.common import RESULTS, AsJson, listed
 from benchmarks.environments import Environment
 from benchmarks.probing.documents import PROBED, opened, redocumented
 from benchmarks.systems import SYSTEMS
 from benchmarks.tasks.gateway import Caps, Gateway, upstream
 from benchmarks.tasks.read_tasks import Part
 from benchmarks.tasks.rows import Row, latest, read_rows
-from benchmarks.tasks.run import RESULTS, Plan, run_plan, seeds_of, systems_of
+from benchmarks.tasks.run import Plan, run_plan, seeds_of, systems_of
 from benchmarks.tasks.summary import print_table, summarise
 
 DOCUMENTS = ("true", "probed", "bare")

@@ -52,7 +52,7 @@ from benchmarks.environments.atlas_tasks import AtlasTask, check, load_tasks, re
 from benchmarks.probing.recovered import atlas, served
 from benchmarks.probing.services import OTHERS, SERVICES
 from benchmarks.probing.started_services import Other, counted, document, running
-from benchmarks.tasks.rows import append_line
+from benchmarks.rows import append_line
 
 HERE = Path(__file__).parent
 DATABASE, QUESTIONS = HERE / "run_museum.sql", HERE / "run_tasks.toml"

@@ -29,12 +29,11 @@ from atc.models.resolve import resolve_model
 from atc.probing.asking import TITLE
 from atc.probing.report import Report
 from atc.settings import Settings
-from benchmarks.common import AsJson, MaybeData, print_json, show
+from benchmarks.common import RESULTS, AsJson, MaybeData, print_json, show
 from benchmarks.probing.records import recorded
 from benchmarks.probing.recovered import atlas, measure
 from benchmarks.probing.services import OTHERS, probed
 from benchmarks.probing.truth import Service
-from benchmarks.tasks.run import RESULTS
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Tools that break, with another service's tool beside them: what breaking costs, and what recombination brings back.
 
-``python -m benchmarks.programs.broken_tools [--writer scripted|model] [--limit N] [--seed S] [--out FILE.jsonl]
-[--json]``
+``python -m benchmarks.programs.broken_tools [--json]``
 
 Ten reads and two writes of Atlas have a twin (:mod:`benchmarks.programs.broken_twins`). Each is broken in turn, for
 every task whose reference program calls it, in four ways:
@@ -13,10 +12,8 @@ every task whose reference program calls it, in four ways:
 
 Only the tools of the task are offered at first. A try is one run of an agent, with the rule ``recombine`` and without.
 
-``scripted`` asks no model: a script writes the reference program, and, once the prompt shows the twin, the same program
-with the twin's call. So it measures what the runtime does, and not whether a model heeds it. ``model`` is the embedded
-one, on ``--limit`` cells that ``--seed`` draws, of those whose task it solves whole; tries that stand in ``--out`` are
-not made again.
+No model is asked: a script writes the reference program, and, once the prompt shows the twin, the same program with the
+twin's call. So it measures what the runtime does, and not whether a model heeds it.
 
 What breaking costs is the share of tries that are solved less once tools are broken, without the rule; what comes back
 is the part of it that is solved with the rule. Every write is counted at both services: none may happen twice.
@@ -25,15 +22,12 @@ is the part of it that is solved with the rule. Every write is counted at both s
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
 import typer
 
@@ -42,7 +36,7 @@ from atc.atlas import Atlas, atlas_toolset
 from atc.calls.broker import CallPolicy
 from atc.calls.json_values import canonical
 from atc.cli.console import guarded
-from atc.errors import ToolError, UsageError
+from atc.errors import ToolError
 from atc.models.base import Message
 from atc.models.fake import FakeModel
 from atc.result import Effect
@@ -56,7 +50,6 @@ from benchmarks.programs.broken_twins import READS, TWINS, WRITES, twins_of
 
 Way = Literal["raises", "hangs", "nothing", "drifts"]
 WAYS: tuple[Way, ...] = get_args(Way)
-Writer = Literal["scripted", "model"]
 RULE = "recombine"
 PATIENCE_S = 0.5
 """Seconds of one call where a tool hangs."""
@@ -71,11 +64,6 @@ class Cell:
     tool: str
     way: Way | None
 
-    @property
-    def key(self) -> str:
-        """By which it is drawn."""
-        return f"{self.task}/{self.tool}/{self.way}"
-
 
 @dataclass(frozen=True)
 class Try:
@@ -88,10 +76,7 @@ class Try:
     solved: bool
     status: str
     twice: int
-    model_calls: int
     routed: bool
-    writer: str = "scripted"
-    seed: int = 0
 
 
 @dataclass
@@ -197,19 +182,17 @@ def script(task: AtlasTask, tool: str) -> Callable[[Sequence[Message]], str]:
     return write
 
 
-async def tried(cell: Cell, task: AtlasTask, expected: ReferenceRun, *, rule: bool, writer: str, seed: int) -> Try:
+async def tried(cell: Cell, task: AtlasTask, expected: ReferenceRun, *, rule: bool) -> Try:
     """One try."""
     world = World(cell)
-    made: Any = FakeModel([script(task, cell.tool)] * REPLIES) if writer == "scripted" else None
     async with Agent(
         world.tools(),
-        model=made,
+        model=FakeModel([script(task, cell.tool)] * REPLIES),
         strategy=Begun(task.tools),
         approve=lambda _: True,
         policy=CallPolicy(retry_wait_s=0.001, call_timeout_s=PATIENCE_S if cell.way == "hangs" else 30.0),
         rules="default" if rule else f"-{RULE}",
         max_tools=len(atlas_toolset()) + len(TWINS),
-        seed=seed,
         sentence=False,
         keep_runs=False,
     ) as agent:
@@ -223,68 +206,23 @@ async def tried(cell: Cell, task: AtlasTask, expected: ReferenceRun, *, rule: bo
         right and world.atlas.trips.state() == expected.trips,
         result.status,
         sum(count - 1 for count in world.effects.values()),
-        result.usage.model_calls,
         any(fault.substitutes for fault in result.faults),
-        writer,
-        seed,
     )
 
 
-def drawn(found: Sequence[Cell], limit: int | None, seed: int) -> list[Cell]:
-    """The first of the cells, in an order by hash; all in their own order without a limit."""
-    if limit is None:
-        return list(found)
-    return sorted(found, key=lambda cell: hashlib.sha256(f"{seed}/{cell.key}".encode()).hexdigest())[:limit]
-
-
-def kept(file: Path | None) -> list[Try]:
-    """The tries that a file holds.
-
-    Raises:
-        SystemExit: a line of it is none.
-    """
-    if file is None or not file.exists():
-        return []
-    try:
-        return [Try(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
-    except (ValueError, TypeError) as problem:
-        raise SystemExit(f"--out {file} holds a line that is no try ({problem}): name another file") from None
-
-
-async def run(writer: Writer, limit: int | None, seed: int, file: Path | None) -> list[Try]:
-    """All tries that were asked for; those that the file holds are taken from there.
-
-    With a model each task is tried whole first; where that is not solved, there is nothing that breaking could cost.
-    """
+async def run() -> list[Try]:
+    """All tries: every cell without the rule and with it."""
     tasks = {task.id: task for task in load_tasks()}
-    todo = drawn([c for c in cells(tasks.values()) if c.way or writer == "scripted"], limit, seed)
-    before = {(t.task, t.tool, t.way, t.rule): t for t in kept(file) if (t.writer, t.seed) == (writer, seed)}
     references: dict[str, ReferenceRun] = {}
+    todo = cells(tasks.values())
     made: list[Try] = []
-
-    async def make(cell: Cell, rule: bool, place: str) -> Try:
-        found = before.get((cell.task, cell.tool, cell.way, rule))
-        if found is None:
-            task = tasks[cell.task]
-            if cell.task not in references:
-                references[cell.task] = await asyncio.to_thread(reference_answer, task)
-            found = await tried(cell, task, references[cell.task], rule=rule, writer=writer, seed=seed)
-            if file is not None:
-                with file.open("a", encoding="utf-8") as lines:
-                    lines.write(json.dumps(asdict(found)) + "\n")
-        made.append(found)
-        print(f"{place} {cell.key} rule={rule}: {found.status}", file=sys.stderr, flush=True)
-        return found
-
     for number, cell in enumerate(todo, 1):
-        place = f"{number}/{len(todo)}"
-        if writer == "model":
-            known = next((t for t in (*made, *before.values()) if t.task == cell.task and t.way is None), None)
-            whole = known or await make(replace(cell, way=None), True, place)
-            if not whole.solved:
-                continue
+        task = tasks[cell.task]
+        if cell.task not in references:
+            references[cell.task] = await asyncio.to_thread(reference_answer, task)
         for rule in (False, True):
-            await make(cell, rule, place)
+            made.append(await tried(cell, task, references[cell.task], rule=rule))
+            print(f"{number}/{len(todo)} {cell} rule={rule}: {made[-1].status}", file=sys.stderr, flush=True)
     return made
 
 
@@ -293,7 +231,7 @@ def figures(tries: Sequence[Try]) -> dict[str, Any]:
     groups: dict[str, Any] = {}
     for effect, names in (("read", READS), ("write", WRITES)):
         own = [each for each in tries if each.tool in names]
-        whole = [each for each in own if each.way is None and each.rule and each.writer == "scripted"]
+        whole = [each for each in own if each.way is None and each.rule]
         for way in ("all", *WAYS):
             without, with_rule = (
                 [each for each in own if each.way in (WAYS if way == "all" else (way,)) and each.rule is rule]
@@ -316,18 +254,12 @@ def figures(tries: Sequence[Try]) -> dict[str, Any]:
 
 @guarded
 def main(
-    writer: Annotated[Writer, typer.Option(help="Of the programs.")] = "scripted",
-    limit: Annotated[int | None, typer.Option(min=1, help="Cells that are drawn; by default all.")] = None,
-    seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 0,
-    file: Annotated[Path | None, typer.Option("--out", help="Keeps each try; a second run goes on.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Break tools and count what comes back; exit with 1 where a write happened twice."""
-    if writer == "model" and limit is None:
-        raise UsageError("--writer model needs --limit: a try takes a minute and more")
-    made = figures(asyncio.run(run(writer, limit, seed, file)))
+    made = figures(asyncio.run(run()))
     if as_json:
-        print_json({"writer": writer, "seed": seed, **made})
+        print_json(made)
     else:
         rows = [
             (name, g["tries"], *(f"{100 * g[k]:.0f} %" for k in ("whole", "broken", "recombined")),
@@ -336,7 +268,7 @@ def main(
             for name, g in made["groups"].items()
         ]  # fmt: skip
         columns = ("broken", "tries", "solved whole", "broken", "with recombination", "comes back", "how it ended")
-        show(f"tools that break, {writer} writer", columns, rows)
+        show("Tools that break, and a script that writes", columns, rows)
         print(f"writes that happened twice: {made['twice']} in {made['tries']} tries")
     raise typer.Exit(1 if made["twice"] else 0)
 

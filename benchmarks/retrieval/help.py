@@ -32,11 +32,11 @@ from atc.models.base import Message, Reply
 from atc.schemas.names import UniqueNames
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Toolset
-from benchmarks.common import AsJson, listed, show
+from benchmarks.common import RESULTS, AsJson, listed, show
 from benchmarks.environments import Environment, open_environment
 from benchmarks.environments.base import Task, served
 from benchmarks.retrieval.data import Catalogues
-from benchmarks.tasks.run import RESULTS, Plan
+from benchmarks.tasks.run import Plan
 
 POOL = "toolbench"
 OFFERED = 20

@@ -40,7 +40,7 @@ from atc.tools.tool import Toolset
 from benchmarks.common import AsJson, Data, listed, numbers, show
 from benchmarks.environments import ENVIRONMENTS, Environment, Task, open_environment
 from benchmarks.environments.base import served
-from benchmarks.graph.shops import environments as shops
+from benchmarks.environments.shops import environments as shops
 from benchmarks.retrieval.data import Catalogues
 from benchmarks.tasks.read_tasks import in_part, order
 

@@ -36,6 +36,7 @@ from atc.settings import Settings
 from benchmarks.common import RESULTS, AsJson, show
 from benchmarks.retrieval.data import Catalogues, Query, in_order
 from benchmarks.retrieval.ranking import bootstrapped, completeness
+from benchmarks.rows import read_lines
 
 FOLDER = RESULTS / "planner"
 SOURCES = {
@@ -90,14 +91,8 @@ ROWS: TypeAdapter[Row] = TypeAdapter(Row)
 
 
 def read_rows(file: Path) -> list[Row]:
-    """The rows of a file; a line that was cut off is left out."""
-    rows = []
-    for line in file.read_bytes().splitlines() if file.exists() else ():
-        try:
-            rows.append(ROWS.validate_json(line))
-        except ValueError:
-            continue
-    return rows
+    """The rows of a file, if it is there."""
+    return read_lines(file, ROWS) if file.exists() else []
 
 
 def drawn(catalogues: Catalogues) -> list[Query]:

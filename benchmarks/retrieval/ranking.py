@@ -37,6 +37,7 @@ from atc_research.toolqp.rewards import recall
 from benchmarks.common import RESULTS, AsJson
 from benchmarks.retrieval.data import ALL, MEDIUM, Catalogues, Query
 from benchmarks.retrieval.methods import METHODS, Bench, Method
+from benchmarks.rows import read_lines
 
 METRICS: dict[str, Callable[[Sequence[str], frozenset[str]], float]] = {
     "nDCG@1": lambda ranked, gold: ndcg(ranked, gold, 1),
@@ -89,14 +90,8 @@ ROWS: TypeAdapter[Row] = TypeAdapter(Row)
 
 
 def read_rows(file: Path) -> list[Row]:
-    """The rows of a file; a line that was cut off is left out."""
-    rows = []
-    for line in file.read_bytes().splitlines() if file.exists() else ():
-        try:
-            rows.append(ROWS.validate_json(line))
-        except ValueError:
-            continue
-    return rows
+    """The rows of a file, if it is there."""
+    return read_lines(file, ROWS) if file.exists() else []
 
 
 def paired(rows: Sequence[Row], methods: Collection[str]) -> list[Row]:

@@ -27,7 +27,7 @@ from atc.models.base import Model
 from atc.models.openai_compatible import OpenAICompatible
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
-from benchmarks.common import AsJson, MaybeData, listed, print_json, show
+from benchmarks.common import RESULTS, AsJson, MaybeData, listed, print_json, show
 from benchmarks.sequences.play import MODEL_CALLS, TOKENS, Play
 from benchmarks.sequences.rows import Row, latest, publish, read_rows
 from benchmarks.sequences.systems import SYSTEMS, System
@@ -35,7 +35,7 @@ from benchmarks.sequences.table import COLUMNS, figures, lines
 from benchmarks.sequences.world import Step, World
 from benchmarks.systems.atc import sources_digest
 from benchmarks.tasks.gateway import PATIENCE_S, upstream
-from benchmarks.tasks.run import RESULTS, seeds_of
+from benchmarks.tasks.run import seeds_of
 
 SCRIPTED = "scripted"
 LOST = "failed"

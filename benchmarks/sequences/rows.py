@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, Field, field, fields
 from pathlib import Path
@@ -11,10 +10,8 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from atc._host.files import write_whole
-from atc.cli.console import err
 from atc.errors import UsageError
-from benchmarks.tasks.rows import append_line
+from benchmarks.rows import append_line, publish_lines, read_lines
 
 Key = tuple[str, int, str, str, str]
 """Of a sequence that one system goes through: system, seed, model, version, terms."""
@@ -106,19 +103,7 @@ def read_rows(file: Path) -> list[Row]:
     Raises:
         UsageError: the file cannot be read.
     """
-    rows: dict[Any, Row] = {}
-    try:
-        lines = file.read_bytes().splitlines()
-    except OSError as error:
-        raise UsageError(f"the results {file} cannot be read: {error.strerror}; name another file") from None
-    for number, line in enumerate(lines, 1):
-        try:
-            row = _ROW.validate_python(json.loads(line))
-        except ValueError:
-            err.print(f"{file}, line {number}: not a result, left out", markup=False)
-            continue
-        rows[row.key, row.step] = row
-    return list(rows.values())
+    return list({(row.key, row.step): row for row in read_lines(file, _ROW)}.values())
 
 
 def latest(rows: Iterable[Row]) -> list[Row]:
@@ -144,10 +129,5 @@ def publish(rows: Sequence[Row], file: Path) -> int:
         raise UsageError("--publish: the file has no tries; run some first")
     kept = sorted(rows, key=lambda row: (row.key, row.step))
     shown = [each for each in fields(Row) if each.name not in TEXTS]
-    lines = (json.dumps(_said(row, shown), ensure_ascii=False) for row in kept)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, "".join(f"{line}\n" for line in lines), 0o644)
-    except OSError as error:
-        raise UsageError(f"--publish: {file} cannot be written: {error.strerror}; make room or name another") from None
+    publish_lines(file, (_said(row, shown) for row in kept))
     return len(kept)

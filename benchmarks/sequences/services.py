@@ -20,7 +20,7 @@ from atc.tools.tool import Transport
 from benchmarks.documents.openapi_import import documents
 from benchmarks.environments import Environment, Episode, Gold, Task, open_environment
 from benchmarks.environments.bfcl import Bfcl
-from benchmarks.graph.shops import environments as shops
+from benchmarks.environments.shops import environments as shops
 from benchmarks.tasks.read_tasks import in_part
 
 NO_DATA = ("atlas", "shops")

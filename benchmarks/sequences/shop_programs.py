@@ -1,6 +1,6 @@
 """Right programs for the tasks of the shops, which look up each thing that a task calls by its name.
 
-The solutions in :mod:`benchmarks.graph.shops` have only the calls that are judged.
+The solutions in :mod:`benchmarks.environments.shops` have only the calls that are judged.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Speed: the local model, and the server of the pages."""
+"""Speed: the local model."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import field, fields
 from pathlib import Path
@@ -11,10 +10,9 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from atc._host.files import write_whole
-from atc.cli.console import err
 from atc.errors import UsageError
 from benchmarks.common import PUBLISHED
+from benchmarks.rows import append_line, publish_lines, read_lines
 
 Status = Literal["answered", "unsolved", "budget", "crash", "overtime", "exception", "environment"]
 Key = tuple[str, str, str, str, int, str, str]
@@ -118,45 +116,13 @@ def append(file: Path, row: Row) -> None:
     append_line(file, _ROW.dump_json(row))
 
 
-def append_line(file: Path, line: bytes) -> None:
-    """Write a line at the end of a file, and begin one that was cut off anew.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("ab+") as lines:
-            end = lines.seek(0, 2)
-            lines.seek(max(0, end - 1))
-            if end and lines.read(1) != b"\n":
-                lines.write(b"\n")  # a line that was cut off stays a line of its own
-            lines.write(line + b"\n")
-    except OSError as error:
-        raise UsageError(
-            f"the results cannot be kept in {file}: {error.strerror}; make room, and the same command goes on"
-        ) from None
-
-
 def read_rows(file: Path) -> list[Row]:
     """The rows of a file, the last one of each try. A line that is no row is left out, with a warning.
 
     Raises:
         UsageError: the file cannot be read.
     """
-    rows: dict[Any, Row] = {}
-    try:
-        lines = file.read_bytes().splitlines()
-    except OSError as error:
-        raise UsageError(f"the results {file} cannot be read: {error.strerror}") from None
-    for number, line in enumerate(lines, 1):
-        try:
-            row = _ROW.validate_python(json.loads(line))
-        except ValueError:
-            err.print(f"{file}, line {number}: not a result, left out", markup=False)
-            continue
-        rows[row.key] = row
-    return list(rows.values())
+    return list({row.key: row for row in read_lines(file, _ROW)}.values())
 
 
 def latest(rows: Iterable[Row]) -> list[Row]:
@@ -192,10 +158,5 @@ def publish(rows: Sequence[Row], file: Path) -> int:
     kept = sorted((row for row in rows if row.status != "environment"), key=lambda row: row.key)
     if not kept:
         raise UsageError("--publish: the file has no tries with a result")
-    text = "".join(json.dumps(published(row), ensure_ascii=False) + "\n" for row in kept)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, text, 0o644)
-    except OSError as error:
-        raise UsageError(f"--publish: {file} cannot be written: {error.strerror}; make room or name another") from None
+    publish_lines(file, map(published, kept))
     return len(kept)

@@ -37,10 +37,9 @@ from atc_research.toolqp.document_teacher import NAME, DocumentSynthesiser
 from atc_research.toolqp.paper_planner import PAPER
 from atc_research.toolqp.rewards import recall
 from atc_research.toolqp.trajectories import Skipped, Synthesiser
-from benchmarks.common import AsJson, print_json
+from benchmarks.common import RESULTS, AsJson, print_json
 from benchmarks.retrieval.data import Catalogues, Query
 from benchmarks.retrieval.methods import Bench
-from benchmarks.retrieval.ranking import RESULTS
 
 TRAINED = ("bfcl", "gorilla", "metatool", "metatool_multi", "seal_tools")
 """Sources that are learnt from. All others are held out whole: ToolQP's own three (App. C.1) are not in the data."""

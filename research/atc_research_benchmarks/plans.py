@@ -23,10 +23,9 @@ from atc.models.messages import Ask, Message, Reply
 from atc.models.resolve import resolve_model
 from atc.settings import Settings
 from atc_research_benchmarks.planner import SHORT, held_out_queries, ranked_by, show_parts, table
-from benchmarks.common import AsJson, print_json
+from benchmarks.common import RESULTS, AsJson, print_json
 from benchmarks.retrieval.data import Catalogues, Query
 from benchmarks.retrieval.methods import Bench
-from benchmarks.retrieval.ranking import RESULTS
 
 if TYPE_CHECKING:
     from atc_research.toolqp.planner import Policy

@@ -16,7 +16,7 @@ from atc.result import Effect
 from atc.schemas.protocol import Protocol, Source
 from atc.tools.tool import Toolset
 from benchmarks.environments.base import served
-from benchmarks.graph.shops import environments
+from benchmarks.environments.shops import environments
 from benchmarks.sequences.breaking import WAYS, Way, broken, renamed
 from benchmarks.sequences.services import Home, distractors, named
 from benchmarks.sequences.twins import DISTANCES, has_keys, twin_of, under

@@ -12,7 +12,7 @@ from benchmarks.environments.atlas_tasks import load_tasks
 from benchmarks.probing import run as probing_run
 from benchmarks.probing.run import SYSTEMS, Question, Row, attempt, of_atlas, questions, read, table
 from benchmarks.probing.services import SERVICES
-from benchmarks.tasks.rows import append_line
+from benchmarks.rows import append_line
 
 NEXT = next(task for task in load_tasks() if task.id == "next-holiday-japan")
 REFERENCE = f"```python\n{NEXT.reference}\n```"

@@ -11,7 +11,7 @@ from atc.catalogue.index.index import ToolIndex
 from atc.settings import Settings
 from benchmarks.environments import Task
 from benchmarks.environments.atlas import AtlasEnvironment
-from benchmarks.graph.shops import environments as shops
+from benchmarks.environments.shops import environments as shops
 from benchmarks.retrieval.offered import TOGETHER, Crowd, Needing, Way, crowds, in_half, line, offered
 
 

@@ -1,27 +1,15 @@
-"""The small services: their documents, their own solutions, and what a try of a scripted model is worth."""
+"""The small services: their documents, and their own solutions."""
 
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from atc.errors import ToolError
 from benchmarks.environments.self_test import judge, play
 from benchmarks.environments.services import Library, Shop
-from benchmarks.graph.shops import ServiceEnvironment, environments, figures
-from benchmarks.systems import SYSTEMS
-from benchmarks.tasks.rows import Row, append, read_rows
-from benchmarks.tasks.run import Plan
-from tests.support.ruler import ran
-
-FINDS = """```python
-products = all_pages(list_products)
-kite = next(each for each in products if each["name"] == "Kite")
-answer = kite["price_cents"]
-```"""
+from benchmarks.environments.shops import ServiceEnvironment, environments
 
 
 @pytest.mark.parametrize("environment", environments(), ids=lambda each: each.name)
@@ -66,39 +54,3 @@ def test_a_write_to_another_row_is_one_that_nobody_asked_for(lines: list[dict[st
     asyncio.run(play(episode, [("create_order", {"customer_id": 3, "lines": lines})]))
     assert episode.forbidden_writes == unasked
     assert episode.check(13) is not bool(unasked)
-
-
-@pytest.mark.slow
-def test_a_model_that_finds_the_row_solves_the_task(tmp_path: Path) -> None:
-    plan = Plan([ServiceEnvironment(Shop)], [SYSTEMS["atc"]], only={"shop": {"price"}})
-    (row,) = ran(plan, [FINDS], tmp_path / "rows.jsonl")
-    assert (row.status, row.solved, row.answer, row.writes) == ("answered", True, "899", 0)
-    guessed = FINDS.replace("price_cents", "id")
-    (wrong,) = ran(plan, [guessed], tmp_path / "others.jsonl")
-    assert (wrong.status, wrong.solved) == ("answered", False)
-    first, every = figures([row, wrong])
-    assert (first["service"], every["service"]) == ("shop", "all")
-    assert {first[name] for name in ("solved", "wrong answers")} == {1}
-    assert (first["tries"], first["unasked writes"]) == (2, 0)
-
-
-def test_a_file_is_summed_up_by_version(tmp_path: Path) -> None:
-    file = tmp_path / "rows.jsonl"
-    common: dict[str, Any] = {
-        "env": "shop",
-        "task": "order",
-        "system": "atc",
-        "seed": 0,
-        "model": "tiny",
-        "terms": "",
-        "stated": True,
-    }
-    append(file, Row(version="before", status="answered", writes=1, forbidden_writes=1, **common))
-    append(file, Row(version="after", status="answered", solved=True, writes=1, **common))
-    lines = figures(read_rows(file))
-    assert [(each["version"], each["service"]) for each in lines] == [
-        ("before", "shop"), ("before", "all"), ("after", "shop"), ("after", "all"),
-    ]  # fmt: skip
-    assert [(each["solved"], each["wrong answers"], each["unasked writes"]) for each in lines[1::2]] == [
-        (0, 1, 1), (1, 0, 0),
-    ]  # fmt: skip

@@ -1,30 +1,17 @@
-"""Do programs find the row that a task names? Fourteen tasks over four small services whose tables refer to each other.
+"""Fourteen tasks over four small services whose tables refer to each other.
 
-``python -m benchmarks.graph.shops --model embedded --seeds 0,1,2 --out FILE`` lets ATC try every task with each seed,
-and writes a JSON line for each try; started again it goes on where it was. A task is solved where the answer is right
-and the tables are as its own solution leaves them. ``--summary FILE`` prints the table of a file, with a line for each
-version of ATC: one measured before a change and after it tells what the change is worth.
+A task is solved where the answer is right and the tables are as its own solution leaves them.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import typer
-
-from atc.cli.console import INTERRUPTED, err, guarded
-from atc.errors import UsageError
-from benchmarks.common import AsJson, print_json, show
 from benchmarks.environments import Environment, Episode, Gold, Task
 from benchmarks.environments.atlas_tasks import check
 from benchmarks.environments.service import Service
 from benchmarks.environments.services import Clinic, Library, Shop, Workshop
-from benchmarks.tasks.gateway import Gateway, upstream
-from benchmarks.tasks.rows import Row, read_rows
-from benchmarks.tasks.run import RESULTS, Plan, run_plan, say, seeds_of, systems_of
 
 Calls = Sequence[tuple[str, dict[str, Any]]]
 TASKS: Mapping[type[Service], Mapping[str, tuple[str, Calls, Any]]] = {
@@ -161,75 +148,3 @@ class ServiceEnvironment(Environment):
 def environments() -> list[Environment]:
     """The four services."""
     return [ServiceEnvironment(each) for each in TASKS]
-
-
-def figures(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """A line for each version, system and model, and each service and all: what was solved and what was broken."""
-    groups: dict[tuple[str, str, str, str], list[Row]] = {}
-    for row in rows:
-        for env in (row.env, "all"):
-            groups.setdefault((row.version, row.system, row.model, env), []).append(row)
-    order = [each.name for each in environments()] + ["all"]
-    versions = [*dict.fromkeys(key[0] for key in groups)]
-    return [
-        {
-            "version": version, "system": system, "model": model, "service": env, "tries": len(some),
-            "lost": sum(row.status == "environment" for row in some),
-            "solved": sum(row.solved for row in some),
-            "first try": sum(row.first_try for row in some),
-            "wrong answers": sum(row.status == "answered" and not row.solved for row in some),
-            "unasked writes": sum(row.forbidden_writes for row in some),
-            "model calls": sum(row.model_calls for row in some),
-            "tokens": sum(row.prompt_tokens + row.completion_tokens for row in some),
-        }
-        for (version, system, model, env), some in sorted(
-            groups.items(), key=lambda pair: (versions.index(pair[0][0]), *pair[0][1:3], order.index(pair[0][3]))
-        )
-    ]  # fmt: skip
-
-
-@guarded
-def main(
-    model: Annotated[str | None, typer.Option(help="As `atc run --model` takes it.")] = None,
-    seeds: Annotated[str, typer.Option(help="Comma-separated.")] = "0",
-    system: Annotated[str, typer.Option(help="As `benchmarks.tasks --system` takes it.")] = "atc",
-    threads: Annotated[int | None, typer.Option(min=1, help="Of the embedded model.")] = None,
-    file: Annotated[Path, typer.Option("--out", help="Where each try is kept as a JSON line.")] = RESULTS
-    / "shops.jsonl",
-    transcripts: Annotated[Path | None, typer.Option(help="Folder to keep in what was said in each try.")] = None,
-    summary: Annotated[Path | None, typer.Option(help="Only print the table of this file.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Measure what is solved, what is answered wrongly, and what is written that nobody asked for."""
-    if summary is not None:
-        if not summary.is_file():
-            raise UsageError(f"--summary: there is no file {summary}")
-        _report(read_rows(summary), as_json)
-        return
-    plan = Plan(environments(), systems_of(system), seeds_of(seeds), transcripts=transcripts)
-    try:
-        asyncio.run(_run(plan, model, threads, file))
-    except KeyboardInterrupt:
-        err.print(f"interrupted; what has ended is in {file}: the same command goes on from there", markup=False)
-        raise typer.Exit(INTERRUPTED) from None
-    finally:
-        if file.exists():
-            _report(read_rows(file), as_json)
-
-
-async def _run(plan: Plan, model: str | None, threads: int | None, file: Path) -> None:
-    with upstream(model, threads) as source:
-        async with Gateway(source, RESULTS / "replies").opened() as gateway:
-            await run_plan(plan, gateway, file, say)
-
-
-def _report(rows: Sequence[Row], as_json: bool) -> None:
-    lines = figures(rows)
-    if as_json:
-        print_json({"shops": lines})
-    elif lines:
-        show("Tasks over services", [*lines[0]], [[*line.values()] for line in lines])
-
-
-if __name__ == "__main__":
-    typer.run(main)

@@ -1,8 +1,8 @@
 """How well tools are put in layers: those that supply others in earlier ones (RETO §3.2).
 
-``python -m benchmarks.graph.layers --data DIR`` compares all tools in one layer, what schemas say, the tool's own
-habit, and what the product makes of schemas and habits, on the tasks of twelve sources whose calls stand in layers. A
-task is left out of the habits that it is asked with. ``--others`` adds tools that a task does not need.
+``python -m atc_research_benchmarks.layers --data DIR`` compares all tools in one layer, what schemas say, the tool's
+own habit, and what the product makes of schemas and habits, on the tasks of twelve sources whose calls stand in layers.
+A task is left out of the habits that it is asked with. ``--others`` adds tools that a task does not need.
 """
 
 from __future__ import annotations

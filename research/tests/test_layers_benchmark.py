@@ -13,8 +13,8 @@ import typer
 from typer.testing import CliRunner
 
 from atc.errors import EnvironmentProblem, UsageError
-from benchmarks.graph import layers
-from benchmarks.graph.layers import Habits, Known, LayerTask, layer_data, methods
+from atc_research_benchmarks import layers
+from atc_research_benchmarks.layers import Habits, Known, LayerTask, layer_data, methods
 
 
 def app() -> typer.Typer:
