@@ -158,6 +158,11 @@ def may_hold_whole_float(text: str) -> bool:
     return _WHOLE_FLOAT.search(text) is not None
 
 
+def shortened(text: str, limit: int) -> str:
+    """Return a text cut to ``limit`` characters, with a mark where it was longer: the one place that does so."""
+    return text if len(text) <= limit else f"{text[:limit]} …"
+
+
 def as_text(value: Any) -> str:
     """JSON text for people and models, in which the first bytes stand as Python writes them: ``b'\\x89PNG'``."""
     if (text := json_text(value)) is not None:

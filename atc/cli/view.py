@@ -17,7 +17,7 @@ from rich.text import Text
 
 from atc import wording
 from atc._records.events import Event
-from atc._records.packing import as_text, unpack
+from atc._records.packing import as_text, shortened, unpack
 from atc._records.prices import money_text
 from atc._records.records import (
     WARNINGS,
@@ -444,8 +444,7 @@ class RunView:
 def _short(value: Any, limit: int) -> str:
     with contextlib.suppress(ValueError):  # a trace that somebody wrote by hand
         value = unpack(value)
-    text = as_text(value)
-    return text if len(text) <= limit else text[:limit] + " …"
+    return shortened(as_text(value), limit)
 
 
 def _arguments(given: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import tenacity
 
+from atc._records.packing import shortened
 from atc.errors import AtcError, ContextExceeded, ModelError, ModelUnavailable
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ class Endpoint:
         words = " ".join(str(text).split())
         if self.secret:
             words = words.replace(self.secret, "[key]")
-        return words if len(words) <= _SHOWN else words[:_SHOWN] + " …"
+        return shortened(words, _SHOWN)
 
 
 def unavailable(message: str, *, may_pass: bool = False) -> Failure:

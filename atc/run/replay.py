@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc._records.outcome import Outcome
-from atc._records.packing import as_text
+from atc._records.packing import as_text, shortened
 from atc._records.recording import FORM, Change, Difference, RecordedCall, RecordedTool, Recording
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.json_values import canonical
@@ -118,7 +118,7 @@ def _of_outcome(recorded: Recording, outcome: Outcome) -> Iterator[Difference]:
     if not outcome.answered:
         error = outcome.error
         reason = f"{error.type}: {error.message}" if error is not None else outcome.detail or outcome.kind
-        yield Difference(kind="ended", reason=_short(reason), line=0 if error is None else error.line)
+        yield Difference(kind="ended", reason=shortened(reason, MAX_TEXT), line=0 if error is None else error.line)
     elif found := changes(recorded.value, outcome.value):
         yield Difference(kind="value", changes=tuple(found))
 
@@ -203,7 +203,10 @@ class _Answers:
 def _cut(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return arguments as a difference shows them: long ones as the beginning of their text."""
     texts = {name: as_text(value) for name, value in arguments.items()}
-    return {name: value if len(texts[name]) <= MAX_TEXT else _short(texts[name]) for name, value in arguments.items()}
+    return {
+        name: value if len(texts[name]) <= MAX_TEXT else shortened(texts[name], MAX_TEXT)
+        for name, value in arguments.items()
+    }
 
 
 def _canonical(arguments: Mapping[str, Any]) -> str:
@@ -255,11 +258,7 @@ def _equal(before: Any, after: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    return "" if value is _NONE else _short(as_text(value))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} …"
+    return "" if value is _NONE else shortened(as_text(value), MAX_TEXT)
 
 
 def tool_changes(recorded: Mapping[str, RecordedTool], now: Mapping[str, RecordedTool]) -> list[Difference]:

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from atc._host.lazy import kept_by_identity
-from atc._records.packing import TAG
+from atc._records.packing import TAG, shortened
 from atc._records.records import Effect
 from atc.schemas.names import argument_names, tool_name
 
@@ -256,7 +256,7 @@ class Protocol(_Document):
     @field_validator("description")
     @classmethod
     def _bounded(cls, text: str) -> str:
-        return text if len(text) <= MAX_DESCRIPTION else text[:MAX_DESCRIPTION] + " …"
+        return shortened(text, MAX_DESCRIPTION)
 
     @field_validator("parameters")
     @classmethod

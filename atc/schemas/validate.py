@@ -18,7 +18,7 @@ from urllib.parse import quote
 import jsonschema_rs
 
 from atc._host.lazy import kept_by_identity
-from atc._records.packing import holds_bytes, pack, unpack
+from atc._records.packing import holds_bytes, pack, shortened, unpack
 from atc.errors import ToolImportError
 from atc.schemas.cost import MAX_STEPS, Cost, Size, cost_of, steps
 from atc.schemas.protocol import JsonSchema, bytes_problem, for_validator
@@ -173,7 +173,7 @@ def _why(checker: Any, text: str, packed: Any, *, with_bytes: bool) -> list[Prob
             continue
         instance = unpack(error.instance) if with_bytes else error.instance
         message = bytes_problem(instance, getattr(error.kind, "schema", None)) or _message(error)
-        problem = Problem(at, _shorten(message), keyword)
+        problem = Problem(at, shortened(message, 300), keyword)
         if str(problem) not in map(str, found):
             found.append(problem)
         if len(found) == MAX_PROBLEMS:
@@ -192,7 +192,7 @@ def _message(error: Any, depth: int = 0) -> str:
     if not said or not wanted.take([error], error.instance_path):
         return str(error.message)
     given = json.dumps(error.instance, ensure_ascii=False, default=str)
-    given = given if len(given) <= MAX_GIVEN else f"{given[:MAX_GIVEN]} …"
+    given = shortened(given, MAX_GIVEN)
     if wanted.closest is not None:
         where = _path(tuple(wanted.closest.instance_path)[len(error.instance_path) :])
         inside = _message(wanted.closest, depth + 1)
@@ -330,7 +330,7 @@ def ensure_valid_schema(schema: JsonSchema, what: str) -> None:
     try:
         validator(schema)
     except (jsonschema_rs.ValidationError, TypeError, ValueError, RecursionError) as error:
-        raise ToolImportError(f"{what} is not a usable JSON Schema: {_shorten(str(error))}") from None
+        raise ToolImportError(f"{what} is not a usable JSON Schema: {shortened(str(error), 300)}") from None
 
 
 def resolve(root: JsonSchema, schema: Any) -> JsonSchema:
@@ -389,10 +389,6 @@ def part_validator(text: str, pointer: str, *, with_bytes: bool = False) -> Any:
         return _part_validator(text, pointer, with_bytes) if pointer else _validator(text, with_bytes)
     except jsonschema_rs.ReferencingError as error:
         raise ValueError(str(error)) from None
-
-
-def _shorten(message: str) -> str:
-    return message if len(message) <= 300 else message[:300] + " …"
 
 
 @kept_by_identity(2048)

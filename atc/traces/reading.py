@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from atc._records.events import DATA, VERSION
+from atc._records.packing import shortened
 from atc.errors import TraceError, UsageError
 
 FAILS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
@@ -52,8 +53,7 @@ _TYPES |= {"call_ended": _CallEnded, "run_ended": _RunEnded}
 def damaged(path: object, line: int, why: BaseException | str) -> TraceError:
     """The error for a line of a trace that cannot be read."""
     what = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
-    short = " ".join(what.split())
-    short = short if len(short) <= _MOST_WHY else f"{short[:_MOST_WHY]} …"
+    short = shortened(" ".join(what.split()), _MOST_WHY)
     return TraceError(
         f"{path}, line {line} is damaged ({short}): `atc runs show` reads what is left of the run, and its journal has "
         "what was done; it cannot go on, so begin the task again"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from atc._host.invisible import visible
+from atc._records.packing import shortened
 from atc._records.records import PlannedCall, SettledCall, UndoneCall
 from atc.wording.plans import fed, planned_call
 
@@ -111,4 +112,4 @@ def _why_not(found: UndoneCall) -> str:
 
 
 def _cut(text: str) -> str:
-    return visible(text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …")
+    return visible(shortened(text, _SHOWN))

@@ -10,6 +10,7 @@ from typing import Any
 
 import jinja2
 
+from atc._records.packing import shortened
 from atc._records.records import Record
 
 _CALLS, _TEXT, _CELL = 50, 2_000, 160
@@ -44,4 +45,4 @@ def _cell(value: Any) -> str:
 
 def _text(value: Any, limit: int = _TEXT) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= limit else text[:limit] + " …"
+    return shortened(text, limit)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from atc._records.packing import shortened
 from atc._records.records import Answered, BodyError, Drift, Invocation, Observed, Place, Raised
 
 ALONE = "the program alone"
@@ -95,7 +96,7 @@ def keys_of(observed: Observed) -> str:
 def short(value: Any, limit: int = 300) -> str:
     """Write a value as Python text, cut to ``limit`` characters."""
     text = repr(value) if not isinstance(value, float) else json.dumps(value)
-    return text if len(text) <= limit else text[:limit] + " …"
+    return shortened(text, limit)
 
 
 def listed(names: Iterable[str | int]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atc._host.invisible import visible
+from atc._records.packing import shortened
 from atc._records.recording import Change, Difference, Recording
 from atc._records.records import Invocation
 from atc.wording.parts import call
@@ -21,7 +22,7 @@ def about(recorded: Recording, began: str = "") -> str:
         began: when it was made, as ``of 2026-01-31`` with a blank before it; empty where that is not known.
     """
     task = visible(recorded.task)
-    task = task if len(task) <= MAX_TASK else f"{task[:MAX_TASK]} …"
+    task = shortened(task, MAX_TASK)
     tools = sorted({each.tool for each in recorded.calls})
     whose = f"what {', '.join(map(visible, tools))} answered" if tools else "the answer of its program"
     stand_ins = ", with stand-ins at the places under `replaced`" if recorded.replaced else ""

@@ -133,7 +133,7 @@ def test_a_strategy_of_another_paper_is_named_with_how_to_get_it(name: str) -> N
 
 
 @pytest.mark.usefixtures("nothing_installed")
-@pytest.mark.parametrize("command", ["show", "resume"])
+@pytest.mark.parametrize("command", ["runs show", "resume"])
 def test_a_kept_run_of_such_a_strategy_is_shown_and_a_resume_says_what_is_missing(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,8 +149,8 @@ def test_a_kept_run_of_such_a_strategy_is_shown_and_a_resume_says_what_is_missin
         begun = agent(strategy="react", runs_dir=tmp_path).run("double 21")
     monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path))
     tools = ["--tools", f"{ROOT / 'tests' / 'support' / 'agent.py'}:double"]
-    ran = atc(command, begun.run_id, *(tools if command == "resume" else ()))
-    assert (ran.exit_code, "strategy react" in ran.output) == ((0, True) if command == "show" else (2, False))
+    ran = atc(*command.split(), begun.run_id, *(tools if command == "resume" else ()))
+    assert (ran.exit_code, "strategy react" in ran.output) == ((0, True) if command != "resume" else (2, False))
     assert ("run `pip install ./research`" in ran.output) is (command == "resume")
 
 

@@ -22,6 +22,7 @@ from xml.parsers import expat
 import httpx
 import xmltodict
 
+from atc._records.packing import shortened
 from atc.errors import TRANSIENT_STATUSES, Cause, Outcome, ToolError, ToolImportError
 from atc.schemas.names import UniqueNames
 from atc.tools.lenient_json import Oddities, Path
@@ -369,7 +370,7 @@ def _service_words(text: str, credentials: Credentials) -> str:
         found = _message_in(credentials.redacted_value(json.loads(text)), 0)
     except (ValueError, RecursionError):
         found = clean(credentials.redacted(text), MAX_ERROR_TEXT)
-    return found if len(found) <= MAX_ERROR_TEXT else found[:MAX_ERROR_TEXT] + " …"
+    return shortened(found, MAX_ERROR_TEXT)
 
 
 def _message_in(value: Any, depth: int) -> str:

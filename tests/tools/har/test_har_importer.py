@@ -128,7 +128,9 @@ def test_the_command_lists_the_tools_and_says_in_one_line_what_is_left_out(recor
 # -- what a recording lacks --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [("tools", "list"), ("probe", "--set", "max_tries=0")], ids="ab")
+@pytest.mark.parametrize(
+    "command", [("tools", "list", "--tools"), ("probe", "--set", "max_tries=0", "--tools")], ids="ab"
+)
 def test_a_recording_without_contents_is_said_once_with_what_probing_does_then(
     tmp_path: Path, command: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:

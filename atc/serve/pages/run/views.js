@@ -101,7 +101,7 @@ function programBody(item, steps) {
   }
   if (all.length < (steps || now).length && item.source) rows.push(el("p", { class: "faint", text: `${count((steps || now).length - all.length)} more lines are not shown` }));
   const cut = isObject(item.data.program) ? el("p", { class: "note", text: `the program is ${count(item.data.program.size)} characters long; its beginning is shown` }) : null;
-  const rewrites = [...(item.data.rewrites || []), ...(item.data.mended || [])].map(textOf).filter(Boolean);
+  const rewrites = (item.data.rewrites || []).map(textOf).filter(Boolean);
   const printed = (name, field) => (item.ended && item.ended[field] ? el("section", { class: "part" }, el("h3", { text: name }), tree(item.ended[field], item.endedN, null, true, true)) : null);
   return [item.model ? el("div", { class: "modelled" }, modelLine(item.model)) : null, item.notes.map((text) => el("p", { class: "note warn", text: `run although: ${text}` })),
     rewrites.length ? el("p", { class: "note", text: `rewritten before it ran: ${rewrites.join("; ")}` }) : null,
