@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +26,6 @@ from atc.cli.console import (
     print_table,
     short,
     writable,
-    write,
 )
 from atc.errors import UsageError
 from atc.schemas.observed import is_documented
@@ -72,40 +71,6 @@ def show(
         print_json(found)
     else:
         print_tool(found)
-
-
-@app.command()
-@guarded
-@options.takes()
-def draw(
-    source: options.Source,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write: a page (.html) or a drawing (.svg).")],
-    around: Annotated[
-        list[str] | None, typer.Option("--around", help="Draw only what is near this tool. May be given several times.")
-    ] = None,
-    hops: Annotated[int, typer.Option("--hops", min=0, max=20, help="With --around: edges to the farthest tool.")] = 2,
-    force: Force = False,
-    as_json: options.Json = False,
-) -> None:
-    """Draw the graph: one page to zoom, search and filter in, without a server; or an SVG for papers."""
-    if output.suffix.lower() not in (".html", ".svg"):
-        raise UsageError(f"{output}: name a file that ends in .html (a page) or .svg (a drawing)")
-    writable(output, force)
-    from atc.serve.pages.tool_graph.drawing import drawing_of
-    from atc.serve.pages.tool_graph.page import html_of, svg_of
-
-    opened = _graph(source)
-    chosen = [known_tool(each, opened.protocols) for each in around or ()]
-    with err.status("drawing") if err.is_terminal else nullcontext():  # substitutes of thousands of tools take seconds
-        drawing = drawing_of(opened, chosen, hops)
-        write(output, (svg_of if output.suffix.lower() == ".svg" else html_of)(drawing))
-    counts = {"tools": len(drawing.tools), "edges": len(drawing.edges), "substitutes": len(drawing.substitutes)}
-    if as_json:
-        print_json({"file": str(output), **counts, "left_out": drawing.left_out})
-        return
-    _say(f"{counts['tools']:,} tools and {counts['edges']:,} edges are drawn in {output}")
-    for line in drawing.left_out:
-        err.print(line, style="yellow", markup=False)
 
 
 @app.command()

@@ -233,29 +233,3 @@ def test_what_was_learnt_is_written_to_share_and_taken_in() -> None:
     assert "no is no folder: make it first" in refused("export", "-o", "no/out.jsonl")
     assert ". is a folder: name a file" in refused("export", "-o", ".")
     assert "cannot be written" in refused("export", "-o", "/proc/out.jsonl")
-
-
-def test_a_picture_is_drawn_as_a_page_or_for_papers() -> None:
-    assert printed("draw", *T, "-o", "g.html") == {
-        "file": "g.html",
-        "tools": 3,
-        "edges": 2,
-        "substitutes": 0,
-        "left_out": [],
-    }
-    page = Path("g.html").read_text()
-    assert "Content-Security-Policy" in page
-    assert "\x1b" not in page
-    assert atc("graph", "draw", *T, "-o", "g.svg", "--around", "get_user", "--hops", "1").exit_code == 0
-    assert Path("g.svg").read_text().startswith("<svg")
-    assert "g.html is there already" in refused("draw", *T, "-o", "g.html")
-    assert printed("draw", *T, "-o", "g.html", "--force")["tools"] == 3
-    assert "name a file that ends in .html (a page) or .svg" in refused("draw", *T, "-o", "g.png")
-    assert "did you mean get_user" in refused("draw", *T, "-o", "n.html", "--around", "get_usr")
-    assert sorted(path.name for path in Path().iterdir() if path.is_file()) == ["g.html", "g.svg", "tools.py"]
-
-
-def test_what_a_picture_leaves_out_is_said() -> None:
-    ran = atc("graph", "draw", *T, "-o", "g.html", "--around", "get_user", "--hops", "0")
-    assert ran.stderr == "1 of 3 tools are shown: what is near get_user.\n"
-    assert "1 of 3 tools are shown" in Path("g.html").read_text()
