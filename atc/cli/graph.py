@@ -1,11 +1,10 @@
-"""``atc graph``: look at what the tools feed each other and what runs taught, draw it, and correct it."""
+"""``atc graph``: look at what the tools feed each other and what runs taught, and correct it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,7 +16,6 @@ from atc.catalogue.graph.substitutes import same_parameters
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.cli import options
 from atc.cli.console import (
-    Force,
     clean,
     err,
     guarded,
@@ -25,7 +23,6 @@ from atc.cli.console import (
     print_json,
     print_table,
     short,
-    writable,
 )
 from atc.errors import UsageError
 from atc.schemas.observed import is_documented
@@ -46,14 +43,14 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    help="Show which tool's response gives another tool's argument, and why; draw it; correct it.", no_args_is_help=True
+    help="Show which tool's response gives another tool's argument, and why; correct it.", no_args_is_help=True
 )
 Name = Annotated[str, typer.Argument(help="The tool's name.")]
 
 
 @app.callback()
 def graph() -> None:
-    """Show which tool's response gives another tool's argument, and why; draw it; correct it. No model is needed."""
+    """Show which tool's response gives another tool's argument, and why; correct it. No model is needed."""
 
 
 @app.command()
@@ -71,6 +68,19 @@ def show(
         print_json(found)
     else:
         print_tool(found)
+
+
+@app.command("list")
+@guarded
+@options.takes()
+def list_(source: options.Source, as_json: options.Json = False) -> None:
+    """List which tool's response gives which argument of another, and why."""
+    opened = _graph(source)
+    found = [_fed(feed) for tool in opened.protocols for feed in opened.told_feeds(tool)]
+    if as_json:
+        print_json(found)
+    else:
+        _table("what feeds what", ("from", "into"), [_row(each, each["from"], each["to"]) for each in found])
 
 
 @app.command()
@@ -171,39 +181,6 @@ def forget(
             "all tools" if chosen is None else ", ".join(chosen) if names else f"all tools of {', '.join(source.tools)}"
         )
         _say(f"forgot {_many(facts)} about {whose}")
-
-
-@app.command("export")
-@guarded
-def export_(
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, as JSON lines.")],
-    force: Force = False,
-    as_json: options.Json = False,
-) -> None:
-    """Write what runs taught to a file that you can share: names, counts and types, no value of any call."""
-    writable(output, force)
-    with _store() as store:
-        facts = store.export(output)
-    if as_json:
-        print_json({"file": str(output), "facts": facts})
-    else:
-        _say(f"wrote {_many(facts)} to {output}")
-
-
-@app.command("import")
-@guarded
-def import_(
-    file: Annotated[Path, typer.Argument(help="File that `atc graph export` wrote.")], as_json: options.Json = False
-) -> None:
-    """Take in what somebody else's runs taught. It counts less than your own, and never as a correction."""
-    if not file.is_file():
-        raise UsageError(f"{file} is {'no file' if file.exists() else 'not there'}: name what `atc graph export` wrote")
-    with _store() as store:
-        facts = store.load_export(file)
-    if as_json:
-        print_json({"file": str(file), "facts": facts})
-    else:
-        _say(f"took in {_many(facts)} of {file}, as foreign")
 
 
 def _protocols(source: options.Source) -> dict[str, Protocol]:

@@ -214,22 +214,14 @@ def test_a_source_is_forgotten_alone() -> None:
         assert not store.learnt({"get_item": shop, "get_price": gone})
 
 
-def test_what_was_learnt_is_written_to_share_and_taken_in() -> None:
+def test_list_names_all_that_feeds_something() -> None:
     taught()
-    facts = printed("export", "-o", "out.jsonl")["facts"]
-    assert facts
-    assert [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
-    assert "out.jsonl is there already: name another file, or write over it with --force" in refused(
-        "export", "-o", "out.jsonl"
-    )
-    assert atc("graph", "export", "-o", "out.jsonl", "--force").stdout == f"wrote {facts} facts to out.jsonl\n"
-    printed("forget", "--all")
-    assert printed("import", "out.jsonl") == {"file": "out.jsonl", "facts": facts}
-    assert EDGE in learnt().feeds
-    Path("other.jsonl").write_text("{}\n")
-    assert "other.jsonl" in refused("import", "other.jsonl")
-    assert "is not there: name what" in refused("import", "no.jsonl")
-    assert "is no file" in refused("import", ".")
-    assert "no is no folder: make it first" in refused("export", "-o", "no/out.jsonl")
-    assert ". is a folder: name a file" in refused("export", "-o", ".")
-    assert "cannot be written" in refused("export", "-o", "/proc/out.jsonl")
+    found = printed("list", *T)
+    assert [(each["from"], each["to"], each["evidence"]) for each in found] == [
+        ("search_user.users[].user_id", "get_user.user_id", "seen"),
+        ("search_user.users[].user_id", "get_orders.user_id", "names"),
+    ]
+    shown = atc("graph", "list", *T).stdout
+    assert "search_user.users[].user_id  get_orders.user_id  names fit" in shown
+    Path("one.py").write_text("def now() -> str:\n    return ''\n")
+    assert atc("graph", "list", "-t", "one.py").stdout == "what feeds what: nothing\n"
