@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -180,7 +180,7 @@ def forget(
         whose = (
             "all tools" if chosen is None else ", ".join(chosen) if names else f"all tools of {', '.join(source.tools)}"
         )
-        _say(f"forgot {_many(facts)} about {whose}")
+        _say(f"forgot {facts:,} fact{'s' * (facts != 1)} about {whose}")
 
 
 def _protocols(source: options.Source) -> dict[str, Protocol]:
@@ -208,10 +208,6 @@ def _store() -> Iterator[GraphStore]:
             err.print(f"atc: {clean(store.notice)}", markup=False, style="yellow")
 
 
-def _many(facts: int) -> str:
-    return f"{facts:,} fact{'' if facts == 1 else 's'}"
-
-
 SAME = 6
 """Arguments of other tools that are named as meaning the same."""
 _STYLES: Mapping[Evidence, str] = {
@@ -226,7 +222,9 @@ _STYLES: Mapping[Evidence, str] = {
 def described(graph: ToolGraph, tool: str) -> dict[str, Any]:
     """All that the graph holds about one tool, as plain data."""
     protocol, learnt = graph.protocols[tool], graph.learnt
-    into = graph.feeds(tool)
+    calls = learnt.calls.get(tool, Counts())
+    observed = "observed" if tool in learnt.shapes else "unknown"
+    response = "documented" if is_documented(protocol.returns) else observed
     out_of = [feed for other in graph.protocols if other != tool for feed in graph.feeds(other)]
     return {
         "tool": tool,
@@ -234,37 +232,25 @@ def described(graph: ToolGraph, tool: str) -> dict[str, Any]:
         "service": protocol.source.service,
         "description": protocol.description,
         "arguments": [{"name": each.original, "required": each.required} for each in parameters_of(protocol)],
-        "response": "documented"
-        if is_documented(protocol.returns)
-        else "observed"
-        if tool in learnt.shapes
-        else "unknown",
-        "calls": _counted(learnt.calls.get(tool)),
-        "stood_in": {str(layer): round(times, 2) for layer, times in sorted(learnt.habits.get(tool, {}).items())},
-        "fed_by": [_fed(feed) for feed in into],
+        "response": response,
+        "calls": {"ok": round(calls.ok, 2), "failed": round(calls.failed, 2), "last": calls.last},
+        "fed_by": [_fed(feed) for feed in graph.feeds(tool)],
         "feeds": [_fed(feed) for feed in out_of if feed.supplier.tool == tool],
         "substitutes": [_substitute(each) for each in graph.substitutes(tool)],
-        "followed_by": _after(((b, counts) for (a, b), counts in learnt.follows.items() if a == tool)),
-        "follows": _after(((a, counts) for (a, b), counts in learnt.follows.items() if b == tool)),
         "taken_away": [
             {"from": place_text(supplier, path), "to": f"{consumer}.{parameter}"}
             for (supplier, path, consumer, parameter), there in learnt.corrected_feeds.items()
             if not there and tool in (supplier, consumer)
         ],
-        "means": _meanings(graph, tool),
+        "means": [
+            {"name": name, "same": [f"{each.tool}.{each.path[0]}" for each in same[:SAME]], "others": len(same)}
+            for name, same in same_parameters(graph, tool).items()
+        ],
         "respelt": dict(sorted(learnt.key_aliases.get(tool, {}).items())),
         "not_substitutes": sorted(
             by for (one, by), there in learnt.corrected_substitutes.items() if one == tool and not there
         ),
     }
-
-
-def _meanings(graph: ToolGraph, tool: str) -> list[dict[str, Any]]:
-    """For each argument those of other tools that mean the same."""
-    return [
-        {"name": name, "same": [f"{each.tool}.{each.path[0]}" for each in same[:SAME]], "others": len(same)}
-        for name, same in same_parameters(graph, tool).items()
-    ]
 
 
 def _fed(feed: Feed) -> dict[str, Any]:
@@ -294,30 +280,15 @@ def _substitute(each: Substitute) -> dict[str, Any]:
     }
 
 
-def _counted(counts: Counts | None) -> dict[str, float]:
-    counts = counts or Counts()
-    return {"ok": round(counts.ok, 2), "failed": round(counts.failed, 2), "last": counts.last}
-
-
-def _after(pairs: Iterable[tuple[str, Counts]]) -> list[dict[str, Any]]:
-    rows = [{"tool": tool, **_counted(counts)} for tool, counts in pairs]
-    return sorted(rows, key=lambda row: (-row["ok"], row["tool"]))
-
-
 def print_tool(found: Mapping[str, Any]) -> None:
     """What :func:`described` gives, as people read it."""
     tool = found["tool"]
     origin = f", {found['service']}" if found["service"] else ""
     _say(f"{tool} ({found['effect']}{origin}): {short(found['description'], 200)}", "bold")
     _say(_calls_text(found["calls"]))
-    if found["stood_in"]:
-        stood = (f"{int(layer) + 1} ({times:g}×)" for layer, times in found["stood_in"].items())
-        _say(f"in their programs it stood in layer {', '.join(stood)}")
     if found["response"] != "documented":
-        _say(
-            "its response is documented nowhere"
-            + (", and was observed in runs" if found["response"] == "observed" else "")
-        )
+        observed = ", and was observed in runs" if found["response"] == "observed" else ""
+        _say(f"its response is documented nowhere{observed}")
     _table(
         "what feeds it", ("argument", "from"), [_row(each, each["argument"], each["from"]) for each in found["fed_by"]]
     )
@@ -343,9 +314,6 @@ def print_tool(found: Mapping[str, Any]) -> None:
             _say(f"{each['name']} means the same as {', '.join(each['same'])}{more}")
     for key, parameter in found["respelt"].items():
         _say(f"{key} was read as {parameter}")
-    for title, rows in (("ran right after it", found["followed_by"]), ("ran right before it", found["follows"])):
-        if rows:
-            _say(f"{title}: " + ", ".join(f"{row['tool']} ({row['ok']:g}×)" for row in rows[:10]))
     for each in found["taken_away"]:
         _say(f"taken away by you: {each['from']} → {each['to']}", "magenta")
     if found["not_substitutes"]:

@@ -91,20 +91,16 @@ def test_show_says_what_feeds_a_tool_what_it_feeds_and_why() -> None:
     printed("correct", "--instead", "get_user", "get_orders", "--absent", *T)
     found = printed("show", "get_user", *T)
     assert (found["calls"]["ok"], found["calls"]["failed"]) == pytest.approx((2, 1), abs=0.2)
-    assert found["stood_in"] == {"1": 2.0}
     fed = found["fed_by"][0]
     assert (fed["from"], fed["to"]) == ("search_user.users[].user_id", "get_user.user_id")
     assert (fed["path"], fed["why"]) == (["users", "[]", "user_id"], WORDS[fed["evidence"]])
-    assert [each["tool"] for each in found["follows"]] == ["search_user"]
     assert found["taken_away"] == [{"from": "get_orders[]", "to": "get_user.user_id"}]
     ran = atc("graph", "show", "get_user", *T)
     assert ran.exit_code == 0
     for text in (
         "get_user (read, functions): One user.",
         "2 calls in answered runs, 1 that failed, the last on 2",
-        "in their programs it stood in layer 2 (2×)",
         "search_user.users[].user_id",
-        "ran right before it: search_user (1×)",
         "taken away by you: get_orders[] → get_user.user_id",
         "not in its place, you say: get_orders",
     ):
