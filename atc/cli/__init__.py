@@ -29,7 +29,7 @@ COMMANDS: CommandTable = {
     "resume": ("runs:resume", "Continue a run that was cut off, waited for your approval, or asks you something."),
     "tools": ("tools:app", "List, show, find and call tools, and print the stub that a model is shown."),
     "probe": ("probe:probe", "Call tools until they are documented: arguments, response fields, an example each."),
-    "graph": ("graph:app", "Show which tool's response gives another tool's argument, and why; draw it; correct it."),
+    "graph": ("graph:app", "Show which tool's response gives another tool's argument, and why; correct it."),
     "mcp": ("mcp:app", "Serve your tools to an MCP client: its own model writes programs that call them."),
     "runs": ("runs:app", "List runs, read one back, approve what waits, search, delete."),
     "ui": ("ui:ui", "Open a page of your runs: see them live, approve writes, begin and resume tasks."),

@@ -1,11 +1,10 @@
-"""``atc graph``: look at what the tools feed each other and what runs taught, draw it, and correct it."""
+"""``atc graph``: look at what the tools feed each other and what runs taught, and correct it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,7 +16,6 @@ from atc.catalogue.graph.substitutes import same_parameters
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.cli import options
 from atc.cli.console import (
-    Force,
     clean,
     err,
     guarded,
@@ -25,8 +23,6 @@ from atc.cli.console import (
     print_json,
     print_table,
     short,
-    writable,
-    write,
 )
 from atc.errors import UsageError
 from atc.schemas.observed import is_documented
@@ -47,14 +43,14 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(
-    help="Show which tool's response gives another tool's argument, and why; draw it; correct it.", no_args_is_help=True
+    help="Show which tool's response gives another tool's argument, and why; correct it.", no_args_is_help=True
 )
 Name = Annotated[str, typer.Argument(help="The tool's name.")]
 
 
 @app.callback()
 def graph() -> None:
-    """Show which tool's response gives another tool's argument, and why; draw it; correct it. No model is needed."""
+    """Show which tool's response gives another tool's argument, and why; correct it. No model is needed."""
 
 
 @app.command()
@@ -74,38 +70,17 @@ def show(
         print_tool(found)
 
 
-@app.command()
+@app.command("list")
 @guarded
 @options.takes()
-def draw(
-    source: options.Source,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write: a page (.html) or a drawing (.svg).")],
-    around: Annotated[
-        list[str] | None, typer.Option("--around", help="Draw only what is near this tool. May be given several times.")
-    ] = None,
-    hops: Annotated[int, typer.Option("--hops", min=0, max=20, help="With --around: edges to the farthest tool.")] = 2,
-    force: Force = False,
-    as_json: options.Json = False,
-) -> None:
-    """Draw the graph: one page to zoom, search and filter in, without a server; or an SVG for papers."""
-    if output.suffix.lower() not in (".html", ".svg"):
-        raise UsageError(f"{output}: name a file that ends in .html (a page) or .svg (a drawing)")
-    writable(output, force)
-    from atc.serve.pages.tool_graph.drawing import drawing_of
-    from atc.serve.pages.tool_graph.page import html_of, svg_of
-
+def list_(source: options.Source, as_json: options.Json = False) -> None:
+    """List which tool's response gives which argument of another, and why."""
     opened = _graph(source)
-    chosen = [known_tool(each, opened.protocols) for each in around or ()]
-    with err.status("drawing") if err.is_terminal else nullcontext():  # substitutes of thousands of tools take seconds
-        drawing = drawing_of(opened, chosen, hops)
-        write(output, (svg_of if output.suffix.lower() == ".svg" else html_of)(drawing))
-    counts = {"tools": len(drawing.tools), "edges": len(drawing.edges), "substitutes": len(drawing.substitutes)}
+    found = [_fed(feed) for tool in opened.protocols for feed in opened.told_feeds(tool)]
     if as_json:
-        print_json({"file": str(output), **counts, "left_out": drawing.left_out})
-        return
-    _say(f"{counts['tools']:,} tools and {counts['edges']:,} edges are drawn in {output}")
-    for line in drawing.left_out:
-        err.print(line, style="yellow", markup=False)
+        print_json(found)
+    else:
+        _table("what feeds what", ("from", "into"), [_row(each, each["from"], each["to"]) for each in found])
 
 
 @app.command()
@@ -205,40 +180,7 @@ def forget(
         whose = (
             "all tools" if chosen is None else ", ".join(chosen) if names else f"all tools of {', '.join(source.tools)}"
         )
-        _say(f"forgot {_many(facts)} about {whose}")
-
-
-@app.command("export")
-@guarded
-def export_(
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, as JSON lines.")],
-    force: Force = False,
-    as_json: options.Json = False,
-) -> None:
-    """Write what runs taught to a file that you can share: names, counts and types, no value of any call."""
-    writable(output, force)
-    with _store() as store:
-        facts = store.export(output)
-    if as_json:
-        print_json({"file": str(output), "facts": facts})
-    else:
-        _say(f"wrote {_many(facts)} to {output}")
-
-
-@app.command("import")
-@guarded
-def import_(
-    file: Annotated[Path, typer.Argument(help="File that `atc graph export` wrote.")], as_json: options.Json = False
-) -> None:
-    """Take in what somebody else's runs taught. It counts less than your own, and never as a correction."""
-    if not file.is_file():
-        raise UsageError(f"{file} is {'no file' if file.exists() else 'not there'}: name what `atc graph export` wrote")
-    with _store() as store:
-        facts = store.load_export(file)
-    if as_json:
-        print_json({"file": str(file), "facts": facts})
-    else:
-        _say(f"took in {_many(facts)} of {file}, as foreign")
+        _say(f"forgot {facts:,} fact{'s' * (facts != 1)} about {whose}")
 
 
 def _protocols(source: options.Source) -> dict[str, Protocol]:
@@ -266,10 +208,6 @@ def _store() -> Iterator[GraphStore]:
             err.print(f"atc: {clean(store.notice)}", markup=False, style="yellow")
 
 
-def _many(facts: int) -> str:
-    return f"{facts:,} fact{'' if facts == 1 else 's'}"
-
-
 SAME = 6
 """Arguments of other tools that are named as meaning the same."""
 _STYLES: Mapping[Evidence, str] = {
@@ -284,7 +222,9 @@ _STYLES: Mapping[Evidence, str] = {
 def described(graph: ToolGraph, tool: str) -> dict[str, Any]:
     """All that the graph holds about one tool, as plain data."""
     protocol, learnt = graph.protocols[tool], graph.learnt
-    into = graph.feeds(tool)
+    calls = learnt.calls.get(tool, Counts())
+    observed = "observed" if tool in learnt.shapes else "unknown"
+    response = "documented" if is_documented(protocol.returns) else observed
     out_of = [feed for other in graph.protocols if other != tool for feed in graph.feeds(other)]
     return {
         "tool": tool,
@@ -292,37 +232,25 @@ def described(graph: ToolGraph, tool: str) -> dict[str, Any]:
         "service": protocol.source.service,
         "description": protocol.description,
         "arguments": [{"name": each.original, "required": each.required} for each in parameters_of(protocol)],
-        "response": "documented"
-        if is_documented(protocol.returns)
-        else "observed"
-        if tool in learnt.shapes
-        else "unknown",
-        "calls": _counted(learnt.calls.get(tool)),
-        "stood_in": {str(layer): round(times, 2) for layer, times in sorted(learnt.habits.get(tool, {}).items())},
-        "fed_by": [_fed(feed) for feed in into],
+        "response": response,
+        "calls": {"ok": round(calls.ok, 2), "failed": round(calls.failed, 2), "last": calls.last},
+        "fed_by": [_fed(feed) for feed in graph.feeds(tool)],
         "feeds": [_fed(feed) for feed in out_of if feed.supplier.tool == tool],
         "substitutes": [_substitute(each) for each in graph.substitutes(tool)],
-        "followed_by": _after(((b, counts) for (a, b), counts in learnt.follows.items() if a == tool)),
-        "follows": _after(((a, counts) for (a, b), counts in learnt.follows.items() if b == tool)),
         "taken_away": [
             {"from": place_text(supplier, path), "to": f"{consumer}.{parameter}"}
             for (supplier, path, consumer, parameter), there in learnt.corrected_feeds.items()
             if not there and tool in (supplier, consumer)
         ],
-        "means": _meanings(graph, tool),
+        "means": [
+            {"name": name, "same": [f"{each.tool}.{each.path[0]}" for each in same[:SAME]], "others": len(same)}
+            for name, same in same_parameters(graph, tool).items()
+        ],
         "respelt": dict(sorted(learnt.key_aliases.get(tool, {}).items())),
         "not_substitutes": sorted(
             by for (one, by), there in learnt.corrected_substitutes.items() if one == tool and not there
         ),
     }
-
-
-def _meanings(graph: ToolGraph, tool: str) -> list[dict[str, Any]]:
-    """For each argument those of other tools that mean the same."""
-    return [
-        {"name": name, "same": [f"{each.tool}.{each.path[0]}" for each in same[:SAME]], "others": len(same)}
-        for name, same in same_parameters(graph, tool).items()
-    ]
 
 
 def _fed(feed: Feed) -> dict[str, Any]:
@@ -352,30 +280,15 @@ def _substitute(each: Substitute) -> dict[str, Any]:
     }
 
 
-def _counted(counts: Counts | None) -> dict[str, float]:
-    counts = counts or Counts()
-    return {"ok": round(counts.ok, 2), "failed": round(counts.failed, 2), "last": counts.last}
-
-
-def _after(pairs: Iterable[tuple[str, Counts]]) -> list[dict[str, Any]]:
-    rows = [{"tool": tool, **_counted(counts)} for tool, counts in pairs]
-    return sorted(rows, key=lambda row: (-row["ok"], row["tool"]))
-
-
 def print_tool(found: Mapping[str, Any]) -> None:
     """What :func:`described` gives, as people read it."""
     tool = found["tool"]
     origin = f", {found['service']}" if found["service"] else ""
     _say(f"{tool} ({found['effect']}{origin}): {short(found['description'], 200)}", "bold")
     _say(_calls_text(found["calls"]))
-    if found["stood_in"]:
-        stood = (f"{int(layer) + 1} ({times:g}×)" for layer, times in found["stood_in"].items())
-        _say(f"in their programs it stood in layer {', '.join(stood)}")
     if found["response"] != "documented":
-        _say(
-            "its response is documented nowhere"
-            + (", and was observed in runs" if found["response"] == "observed" else "")
-        )
+        observed = ", and was observed in runs" if found["response"] == "observed" else ""
+        _say(f"its response is documented nowhere{observed}")
     _table(
         "what feeds it", ("argument", "from"), [_row(each, each["argument"], each["from"]) for each in found["fed_by"]]
     )
@@ -401,9 +314,6 @@ def print_tool(found: Mapping[str, Any]) -> None:
             _say(f"{each['name']} means the same as {', '.join(each['same'])}{more}")
     for key, parameter in found["respelt"].items():
         _say(f"{key} was read as {parameter}")
-    for title, rows in (("ran right after it", found["followed_by"]), ("ran right before it", found["follows"])):
-        if rows:
-            _say(f"{title}: " + ", ".join(f"{row['tool']} ({row['ok']:g}×)" for row in rows[:10]))
     for each in found["taken_away"]:
         _say(f"taken away by you: {each['from']} → {each['to']}", "magenta")
     if found["not_substitutes"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,11 +19,11 @@ from atc._host.invisible import visible
 from atc._records.origins import Origins
 from atc._records.records import DataFlow
 from atc.calls.permissions import Decision, Permissions, Rule, Who, origins
-from atc.calls.permissions.agent_permissions import permissions_file, permissions_named, user_path
+from atc.calls.permissions.agent_permissions import permissions_named, user_path
 from atc.calls.permissions.audit import AuditRecord, Verdict, read_audit
 from atc.calls.permissions.conditions import shown
-from atc.calls.permissions.lines import allowing_from, quoted
-from atc.calls.permissions.patterns import Patterns, may_name, patterns_of, surely_names
+from atc.calls.permissions.lines import quoted
+from atc.calls.permissions.patterns import may_name, patterns_of, surely_names
 from atc.calls.permissions.permissions import decided_by
 from atc.calls.permissions.strangers import SERVER, Strangers, is_server
 from atc.calls.untrusted import declared_paths, declared_targets, targets_of, untrusted_arguments
@@ -43,7 +43,6 @@ app = typer.Typer(
 
 _NAMED = 3
 """Tools that a remark names."""
-UNTRUSTED = "untrusted tools"
 AFTER_UNTRUSTED = 'after_untrusted = "allow"'
 
 File = Annotated[Path | None, typer.Argument(help="The permissions file; by default the one that `atc run` takes.")]
@@ -81,9 +80,7 @@ def check(
     who = Who(principal, client)
     opened = _tools(tools, only)
     rows = [_row(permissions, who, tool) for tool in permissions.graded(opened).values()]
-    unused = _unused(permissions, opened) if opened else []
-    named_in_vain = list(_named_in_vain(permissions, opened)) if opened else []
-    arguments_in_vain = list(_arguments_in_vain(permissions, opened)) if opened else []
+    in_vain = [*_named_in_vain(permissions, opened), *_arguments_in_vain(permissions, opened)] if opened else []
     if as_json:
         rules = [
             {"rule": rule.number, "verdict": rule.verdict, "tools": rule.tools.texts} for rule in permissions.rules
@@ -91,8 +88,7 @@ def check(
         about: dict[str, Any] = {"file": permissions.path, "read_only": permissions.read_only, "rules": rules}
         about["approvers"] = [*permissions.approvers.keys]
         about |= {"untrusted": permissions.strangers.untrusted, "after_untrusted": permissions.strangers.after}
-        about |= {"tools": rows, "rules_that_fit_no_tool": unused, "named_in_vain": named_in_vain}
-        print_json(about | {"arguments_in_vain": arguments_in_vain})
+        print_json(about | {"tools": rows, "in_vain": in_vain})
         return
     mode = ", read-only" if permissions.read_only else ""
     out.print(
@@ -113,14 +109,8 @@ def check(
             cells += [_targets(row) if key == "targets" else row[key] for key in more]
             table.add_row(*(Text(visible(cell)) for cell in cells))
         print_table(table)
-    for number in unused:
-        out.print(f"rule {number} fits none of these tools", markup=False)
-    for what in named_in_vain:
-        out.print(f"{clean(what)} names none of these tools", markup=False)
-    for vain in arguments_in_vain:
-        names = vain["tools"]
-        of = ", ".join(names) if len(names) <= _NAMED else f"any of {len(names)} tools"
-        out.print(f"{clean(vain['at'])}: {clean(vain['argument'])} is no argument of {clean(of)}", markup=False)
+    for text in in_vain:
+        out.print(clean(text), markup=False)
 
 
 @app.command()
@@ -132,38 +122,86 @@ def explain(
     ] = None,
     permissions: PermissionsFile = None,
     tools: options.Tools = None,
-    effect: Annotated[Effect, typer.Option(help="Effect of the tool, where no --tools are given.")] = Effect.UNKNOWN,
     principal: Principal = "local",
     client: ClientName = "",
-    read_only: ReadOnly = None,
     origin: From = None,
     as_json: options.Json = False,
 ) -> None:
     """Show what would happen to one call, which rule decides, and which line would allow it."""
-    loaded = _opened(permissions, read_only)
-    known = _tools(tools, None)
-    protocol = _protocol(tool, effect, known)
-    who, call = Who(principal, client), CallFrom(loaded, protocol, _arguments(arguments or []), origin or [], known)
-    decision = call.decision(who)
-    depends = [] if origin else call.depends(who)
-    line = call.line(who, decision)
+    loaded, who = _opened(permissions, None), Who(principal, client)
+    protocols = {name: each.protocol for name, each in _tools(tools, None).items()}
+    if not protocols:
+        raise UsageError("say with --tools where the tool is, such as --tools shop.yaml")
+    protocol = protocols[known_tool(tool, protocols)]
+    said = _origins(origin or [], protocol, protocols)
+    given = {path.partition(".")[0]: None for path in said} | _arguments(arguments or [])
+    writes, targets = loaded.effect(protocol) is not Effect.READ, loaded.targets(protocol)
+    strange = bool(loaded.strangers.untrusted) or any(map(loaded.is_untrusted, protocols.values()))
+    untrusted = untrusted_arguments(
+        protocol,
+        said,
+        lambda name: loaded.is_untrusted(protocols[name]),
+        unknown_counts=strange,
+        arguments=given if said and writes else {},
+        targets=targets,
+    )
+    decision = loaded.decide(who, protocol, given, said, untrusted=untrusted, protocol_of=protocols.get)
+    counts = (writes and strange) or any(rule.origins for rule in loaded.conditional(who, protocol))
+    wanted = targets_of(protocol, given, targets) if counts else ()
+    unsaid = [path for path in wanted if path.partition(".")[0] not in said]
     if as_json:
-        print_json(_explained(decision, line, call, depends))
+        told = {"verdict": decision.asks, "by": decided_by(decision), "waits": decision.parks, "line": decision.line}
+        print_json(told | {"effect": decision.effect.value, "untrusted": untrusted, "unsaid": unsaid})
     else:
-        out.print(f"{decision.asks}: {_why(decision)}, effect {decision.effect.value}{_waits(decision)}", markup=False)
-        for path in call.untrusted:
+        waits = ", and it waits for approval (`atc runs approvals`)" if decision.parks else ""
+        by = decided_by(decision).replace("_", "-")
+        out.print(f"{decision.asks}: {by}, effect {decision.effect.value}{waits}", markup=False)
+        for path in untrusted:
             out.print(f"an untrusted tool may have chosen {clean(path)}", markup=False)
-        if depends:
-            what = clean(", ".join(depends))
-            out.print(f"it depends on where its arguments come from ({what}): say that with --from", markup=False)
-        for path in call.unsaid:
-            out.print(f"`{clean(path)}` is unknown: add `--from {clean(path)}=…`", markup=False)
-        if line:
-            which = "what is known of it" if call.unsaid else "it"
-            unless = ", as long as no target comes from an untrusted tool" if UNTRUSTED in depends else ""
-            out.print(f"this would allow {which} unasked{unless}:\n{clean(line)}", markup=False)
+        for path in unsaid:
+            out.print(f"where {clean(path)} comes from counts, too: add `--from {clean(path)}=…`", markup=False)
+        if decision.line:
+            unless = ", as long as no target comes from an untrusted tool" if unsaid else ""
+            out.print(f"this would allow it unasked{unless}:\n{clean(decision.line)}", markup=False)
     if decision.verdict == "deny":
         raise typer.Exit(DENIED)
+
+
+def _arguments(pairs: list[str]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        if not sign:
+            raise UsageError(f"{pair!r} is no KEY=VALUE")
+        try:
+            made[name] = json.loads(text)
+        except (ValueError, RecursionError):
+            made[name] = text
+    return made
+
+
+def _origins(said: list[str], protocol: Protocol, protocols: Mapping[str, Protocol]) -> dict[str, Origins]:
+    """Return the origins that are said of arguments: a whole has those of its parts, too."""
+    found: dict[str, Origins] = {}
+    known = [name for each in parameters_of(protocol) for name in dict.fromkeys((each.name, each.original))]
+    for text in said:
+        path, sign, origin_text = text.partition("=")
+        steps = path.split(".")
+        if not (sign and all(steps)):
+            raise UsageError(f"{text!r} is no ARG=ORIGIN, such as to=tool:read_mail.sender")
+        try:
+            origin = origins.origin_of(origin_text)
+        except ValueError as error:
+            raise UsageError(f"--from {path}: {error}") from None
+        if origin.tool and origin.tool not in protocols:
+            raise UsageError(f"--from {path}: there is no tool {origin.tool[:80]} among those of --tools")
+        if steps[0] not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise UsageError(f"--from {steps[0][:80]}: {protocol.name} has no such argument: {has}")
+        for number in range(1, len(steps) + 1):
+            part = ".".join(steps[:number])
+            found[part] = found.get(part, frozenset()) | {origin}
+    return found
 
 
 @app.command()
@@ -201,29 +239,6 @@ def _opened(file: Path | None, read_only: bool | None) -> Permissions:
 def _tools(sources: list[str] | None, only: list[str] | None) -> Toolset:
     sources = sources or options.default_tools()
     return options.opened(sources, only=only) if sources else Toolset()
-
-
-def _protocol(name: str, effect: Effect, tools: Toolset) -> Protocol:
-    if tools:
-        protocols = {each: tool.protocol for each, tool in tools.items()}
-        return protocols[known_tool(name, protocols)]
-    try:
-        return Protocol(name=name, effect=effect)
-    except ValueError:
-        raise UsageError(f"{name!r} is no tool's name: give it as programs call it (`atc tools list`)") from None
-
-
-def _arguments(pairs: list[str]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for pair in pairs:
-        name, sign, text = pair.partition("=")
-        if not sign:
-            raise UsageError(f"{pair!r} is no KEY=VALUE")
-        try:
-            made[name] = json.loads(text)
-        except (ValueError, RecursionError):
-            made[name] = text
-    return made
 
 
 def _row(permissions: Permissions, who: Who, tool: Tool) -> dict[str, Any]:
@@ -273,195 +288,48 @@ def _but(rule: Rule) -> str:
     return f"rule {rule.number}: {verdict}{where}{' and ' * bool(where and told) or ' '}{told}".rstrip()
 
 
-def _unused(permissions: Permissions, tools: Toolset) -> list[int]:
-    """The rules that speak of none of the tools, whoever calls."""
-    protocols = tools.protocols
-    return [rule.number for rule in permissions.rules if not any(may_name(rule.tools, each) for each in protocols)]
-
-
 def _named_in_vain(permissions: Permissions, tools: Toolset) -> Iterator[str]:
-    """Yield what names none of the tools: tables, untrusted tools, trusted servers, origins in rules."""
+    """Yield what fits none of the tools: rules, tables, untrusted tools, trusted servers, origins in rules."""
     protocols, said = tools.protocols, permissions.strangers
+    unused = [f"rule {r.number}" for r in permissions.rules if not any(may_name(r.tools, each) for each in protocols)]
+    yield from (f"{rule} fits none of these tools" for rule in unused)
     for table in permissions.tools:
         if not any(surely_names(table.tools, each) for each in protocols):
-            yield f"[tools.{table.tools.texts[0]}]"
+            yield f"[tools.{table.tools.texts[0]}] names none of these tools"
     for text in said.untrusted:
         if not any(map(replace(said, untrusted=(text,), trusted=()).is_named, protocols)):
-            yield f"untrusted: {text}"
+            yield f"untrusted: {text} names none of these tools"
     for name in said.trusted:
         if not any(is_server(each, (name,)) for each in protocols):
-            yield f"trusted: {SERVER}{name}"
+            yield f"trusted: {SERVER}{name} names none of these tools"
     for rule in permissions.rules:
         for pattern in (each for condition in rule.origins for each in condition.patterns.tools):
             if not any(may_name(pattern.tools, each) for each in protocols):
-                yield f"rule {rule.number}: {origins.TOOL}{pattern.tools.texts[0]}"
+                yield f"rule {rule.number}: {origins.TOOL}{pattern.tools.texts[0]} names none of these tools"
 
 
-def _arguments_in_vain(permissions: Permissions, tools: Toolset) -> Iterator[dict[str, Any]]:
+def _arguments_in_vain(permissions: Permissions, tools: Toolset) -> Iterator[str]:
     """Yield what names no argument of any tool that it may speak of: ``targets`` of both forms, and origins in rules.
 
     A tool that may be given more than its schema names says nothing of that.
     """
-    protocols = tools.protocols
-    said = [("targets", text, protocols) for text in _texts(permissions.strangers.targets)]
+    said: list[tuple[str, str, Callable[[str], bool] | None, list[Protocol]]] = []
+    tables = [("targets", permissions.strangers.targets, tools.protocols)]
     for table in permissions.tools:
-        own = [each for each in protocols if surely_names(table.tools, each)]
-        said += [(f"[tools.{table.tools.texts[0]}] targets", text, own) for text in _texts(table.targets)]
-    for at, text, of in said:
-        only = Strangers().targets_of(patterns_of([text]))
-        if _is_in_vain(of, only.only):
-            yield _vain(at, text, of)
+        own = [each for each in tools.protocols if surely_names(table.tools, each)]
+        tables.append((f"[tools.{table.tools.texts[0]}] targets", table.targets, own))
+    for at, patterns, own in tables:
+        for text in patterns.texts if patterns is not None else ():
+            said.append((at, text, Strangers().targets_of(patterns_of([text])).only, own))
     for rule in permissions.rules:
-        own = [each for each in protocols if may_name(rule.tools, each)]
-        for path in dict.fromkeys(each.path for each in rule.origins if each.path):
-            if _is_in_vain(own, path.__eq__):
-                yield _vain(f"rule {rule.number}", path, own)
-
-
-def _is_in_vain(protocols: Sequence[Protocol], names: Callable[[str], bool] | None) -> bool:
-    known = [declared_paths(each) for each in protocols]
-    return bool(known) and not any(is_open or any(map(names or bool, paths)) for paths, is_open in known)
-
-
-def _vain(at: str, argument: str, protocols: Sequence[Protocol]) -> dict[str, Any]:
-    return {"at": at, "argument": argument, "tools": [each.name for each in protocols]}
-
-
-def _texts(patterns: Patterns | None) -> tuple[str, ...]:
-    return () if patterns is None else patterns.texts
-
-
-def _why(decision: Decision) -> str:
-    return decided_by(decision).replace("_", "-")
-
-
-def _waits(decision: Decision) -> str:
-    return ", and it waits for approval (`atc runs approvals`)" if decision.parks else ""
-
-
-def _explained(decision: Decision, line: str, call: CallFrom, depends: list[str]) -> dict[str, Any]:
-    rule = decision.rule.number if decision.rule is not None else None
-    told: dict[str, Any] = {"verdict": decision.asks, "why": decision.why, "rule": rule, "waits": decision.parks}
-    return {
-        **told,
-        "untrusted": call.untrusted,
-        "unsaid": call.unsaid,
-        "depends_on_origins": depends,
-        "effect": decision.effect.value,
-        "line": line,
-    }
-
-
-class CallFrom:
-    """Holds a call that is asked about, with where its arguments are said to come from.
-
-    Args:
-        permissions: of the user.
-        protocol: of the tool.
-        arguments: of the call; one of which an origin alone is said is given, too.
-        said: ``ARG=ORIGIN``, of which several may speak of one argument.
-        tools: that are known.
-    """
-
-    def __init__(
-        self, permissions: Permissions, protocol: Protocol, arguments: dict[str, Any], said: list[str], tools: Toolset
-    ) -> None:
-        self._permissions, self._protocol, self._arguments = permissions, protocol, arguments
-        self._protocols = {name: tool.protocol for name, tool in tools.items()}
-        self._origins: dict[str, Origins] = {}
-        self._said: dict[str, Origins] = {}
-        for text in said:
-            path, sign, origin = text.partition("=")
-            if not (sign and all(path.split("."))):
-                raise UsageError(f"{text!r} is no ARG=ORIGIN, such as to=tool:read_mail.sender")
-            try:
-                found = {origins.origin_of(origin)}
-            except ValueError as error:
-                raise UsageError(f"--from {path}: {error}") from None
-            for each in found if self._protocols else ():
-                if each.tool and each.tool not in self._protocols:
-                    raise UsageError(f"--from {path}: there is no tool {each.tool[:80]} among those of --tools")
-            steps = path.split(".")
-            self._check(steps[0])
-            self._said[path] = self._said.get(path, frozenset()) | found
-            for number in range(1, len(steps) + 1):  # the whole has what its parts have
-                part = ".".join(steps[:number])
-                self._origins[part] = self._origins.get(part, frozenset()) | found
-            _fill(arguments, steps)
-        self.untrusted = self._untrusted() if said else ()
-
-    def decision(self, who: Who) -> Decision:
-        """Return what the permissions say of the call."""
-        return self._permissions.decide(
-            who,
-            self._protocol,
-            self._arguments,
-            self._origins,
-            untrusted=self.untrusted,
-            protocol_of=self._protocols.get,
-        )
-
-    @property
-    def unsaid(self) -> tuple[str, ...]:
-        """Return the targets whose origin nobody said, where some are said: they are unknown."""
-        if not self._said:
-            return ()
-        targets = targets_of(self._protocol, self._arguments, self._permissions.targets(self._protocol))
-        return tuple(path for path in targets if path.partition(".")[0] not in self._origins)
-
-    def line(self, who: Who, decision: Decision) -> str:
-        """Return the lines that would have the call made unasked, and no other one: of what is said of it alone."""
-        if decision.asks != "ask" or not self._said or (decision.rule is not None and decision.rule.verdict == "ask"):
-            return decision.line
-        known = {path: of for path, of in self._said.items() if any(map(origins.needs_listing, of))}
-        return allowing_from(self._protocol.name, who.principal, known)
-
-    def _check(self, name: str) -> None:
-        """Raise an error for an argument that a tool does not have."""
-        if not self._protocols:  # nobody knows its arguments
-            return
-        names = [name for each in parameters_of(self._protocol) for name in dict.fromkeys((each.name, each.original))]
-        if name not in names and name not in self._arguments:
-            has = f"it has {', '.join(names)}" if names else "it has none"
-            raise UsageError(f"--from {name[:80]}: {self._protocol.name} has no such argument: {has}")
-
-    def depends(self, who: Who) -> list[str]:
-        """Return what makes it depend on where the arguments come from: rules, and untrusted tools."""
-        rules = [each.number for each in self._permissions.conditional(who, self._protocol) if each.origins]
-        told = [f"rule {number}" for number in rules]
-        writes = self._permissions.effect(self._protocol) is not Effect.READ
-        return [*told, UNTRUSTED] if writes and self._some_are_untrusted else told
-
-    @property
-    def _some_are_untrusted(self) -> bool:
-        return bool(self._permissions.strangers.untrusted) or any(map(self._is_untrusted, self._protocols))
-
-    def _is_untrusted(self, name: str) -> bool:
-        try:
-            return self._permissions.is_untrusted(self._protocols.get(name) or Protocol(name=name))
-        except ValueError:
-            raise UsageError(f"{name!r} is no tool's name") from None
-
-    def _untrusted(self) -> tuple[str, ...]:
-        if self._permissions.effect(self._protocol) is Effect.READ:
-            return ()
-        return untrusted_arguments(
-            self._protocol,
-            self._origins,
-            self._is_untrusted,
-            unknown_counts=self._some_are_untrusted,
-            arguments=self._arguments,
-            targets=self._permissions.targets(self._protocol),
-        )
-
-
-def _fill(arguments: dict[str, Any], path: list[str]) -> None:
-    """Give an argument that stands nowhere, so that a rule can speak of it."""
-    at: Any = arguments
-    for number, key in enumerate(path, 1):
-        if not isinstance(at, dict):
-            return
-        at = at.setdefault(key, {} if number < len(path) else None)
+        own = [each for each in tools.protocols if may_name(rule.tools, each)]
+        paths = dict.fromkeys(each.path for each in rule.origins if each.path)
+        said += [(f"rule {rule.number}", path, path.__eq__, own) for path in paths]
+    for at, text, names, own in said:
+        known = [declared_paths(each) for each in own]
+        if known and not any(is_open or any(map(names or bool, paths)) for paths, is_open in known):
+            of = ", ".join(each.name for each in own) if len(own) <= _NAMED else f"any of {len(own)} tools"
+            yield f"{at}: {text} is no argument of {of}"
 
 
 Pattern = Annotated[str | None, typer.Option(metavar="PATTERN", help="Only tools whose name fits this pattern.")]
@@ -488,11 +356,15 @@ def audit(
     as_json: options.Json = False,
 ) -> None:
     """Read who approved or refused which calls, the latest last."""
-    settings = Settings.load(audit=file)
-    path = settings.audit
+    path = Settings.load(audit=file).audit
     found, damaged = _found(path, limit, tool, client, verdict, run)
     if not found and not damaged:
-        (err if as_json else out).print(Text(clean(_nothing(settings))))
+        nothing = (
+            f"no decision in {path} fits. `atc mcp` writes all of its own there; `atc run`, `atc chat` and `atc ui` "
+            f"only with permissions: a file that the setting `permissions` names, or {user_path()}. What was approved "
+            "without them, `atc runs show RUN` says"
+        )
+        (err if as_json else out).print(Text(clean(nothing)))
     if as_json:
         print_json([record.model_dump(mode="json") for record in found])
     elif found:
@@ -513,24 +385,6 @@ def audit(
 
 def _flow(record: AuditRecord) -> DataFlow:
     return DataFlow(origins=record.origins, untrusted=record.untrusted, author_saw=record.author_saw)
-
-
-def _nothing(settings: Settings) -> str:
-    """What to say where no decision is found: why there is none, and what writes some."""
-    if settings.audit.exists():
-        return (
-            f"no decision in {settings.audit} fits. `atc run`, `atc chat` and `atc ui` write there only with "
-            "permissions; what was approved without them, `atc runs show RUN` says"
-        )
-    if settings.read_only or permissions_file(settings) is not None:
-        return (
-            f"nothing is written in {settings.audit} yet: no call that needs a decision was made with your permissions"
-        )
-    return (
-        f"nothing is written in {settings.audit} yet. `atc mcp` writes all its decisions there; `atc run`, `atc chat` "
-        "and `atc ui` only with permissions, and you have none: name a file in the setting `permissions`, or "
-        f"write {user_path()}. What was approved without them, `atc runs show RUN` says"
-    )
 
 
 def _found(

@@ -303,10 +303,13 @@ class RunView:
         flow: DataFlow | None = DataFlow.model_validate_json(json.dumps(known))
         if not known and self._followed is not None:
             flow = self._followed.flow_of(data)
-        for text in plans.came(feeds, data["arguments"], flow):
-            self.line(f"      {text}", "dim")
+        self._say_origins(feeds, data["arguments"], flow, "      ")
+
+    def _say_origins(self, feeds: Sequence[Feed], arguments: dict[str, Any], flow: DataFlow | None, at: str) -> None:
+        for text in plans.came(feeds, arguments, flow):
+            self.line(f"{at}{text}", "dim")
         for text in careful(flow):
-            self.line(f"      careful: {text}", "yellow")
+            self.line(f"{at}careful: {text}", "yellow")
 
     def _on_program_ended(self, data: dict[str, Any]) -> None:
         self._wait_for(None)
@@ -425,10 +428,7 @@ class RunView:
         for call in found.planned:
             rests = "  (a read)" if call.effect == Effect.READ.value else ""
             self.line(f"  {call.index}. {plans.planned_call(call)}{rests}")
-            for text in plans.came(call.feeds, call.arguments, call.data_flow):
-                self.line(f"       {text}", "dim")
-            for text in careful(call.data_flow):
-                self.line(f"       careful: {text}", "yellow")
+            self._say_origins(call.feeds, call.arguments, call.data_flow, "       ")
             for note in call.notes:
                 self.line(f"       note: {note}", "dim")
             for warning in call.warnings:

@@ -37,7 +37,7 @@ def test_check_says_of_each_tool_what_would_happen_and_by_which_rule() -> None:
         ("evil", "allow", "default"),
         ("slow", "deny", "rule 2"),
     ]
-    assert told["rules_that_fit_no_tool"] == [3]
+    assert told["in_vain"] == ["rule 3 fits none of these tools"]
 
 
 def test_check_says_which_calls_are_sent_again_and_which_tables_name_nothing(tmp_path: Path) -> None:
@@ -84,7 +84,6 @@ def test_check_of_a_wrong_file_is_wrong_use(tmp_path: Path) -> None:
         (["book", "n=4"], 0, "ask: default, effect write"),
         (["slow", "n=4"], 4, "deny: rule 2, effect write"),
         (["double"], 0, "allow: default, effect read"),
-        (["book", "--read-only"], 4, "deny: read-only, effect write"),
         (["nothing"], 2, ""),
         (["book", "n"], 2, ""),
     ],
@@ -96,11 +95,14 @@ def test_explain_says_which_rule_decides(arguments: list[str], code: int, said: 
     assert ('this would allow it unasked:\n[[rules]]\nallow = "book"' in ran.stdout) is said.startswith("ask")
 
 
-def test_explain_without_tools_goes_by_the_name_and_the_effect() -> None:
-    ran = atc("permissions", "explain", "look", "--effect", "read", "--json")
-    told = {"verdict": "allow", "why": "default", "rule": None, "waits": False, "effect": "read", "line": ""}
-    assert json.loads(ran.stdout) == told | {"untrusted": [], "unsaid": [], "depends_on_origins": []}
-    assert atc("permissions", "explain", "no tool").exit_code == 2
+def test_explain_goes_by_the_settings_and_wants_the_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = atc("permissions", "explain", "double", "--tools", "tools.py", "--json")
+    told = {"verdict": "allow", "by": "default", "waits": False, "effect": "read", "line": ""}
+    assert json.loads(ran.stdout) == told | {"untrusted": [], "unsaid": []}
+    assert "say with --tools where the tool is" in atc("permissions", "explain", "double").stderr
+    monkeypatch.setenv("ATC_READ_ONLY", "true")
+    ran = atc("permissions", "explain", "book", "--tools", "tools.py")
+    assert (ran.exit_code, ran.stdout) == (4, "deny: read-only, effect write\n")
 
 
 def test_check_and_explain_say_which_call_waits(tmp_path: Path) -> None:
@@ -129,26 +131,29 @@ def test_explain_judges_a_call_by_where_its_arguments_come_from(tmp_path: Path) 
     assert asked.startswith("ask: default, effect write\nan untrusted tool may have chosen n\n")
     assert 'from = { n = ["task", "tool:double.z"] }' in asked
     assert 'n = ["task", "via tool:double"]' in explained("--from", "n=task", "--from", "n=via tool:double")
-    assert "depends" not in asked
+    assert "--from n=" not in asked
     for unsaid in (explained(), explained("--from", "n=unknown")):
         assert unsaid.startswith("ask: default")
-    assert "where its arguments come from (rule 1, untrusted tools): say that with --from" in explained()
+    assert "where n comes from counts, too: add `--from n=…`" in explained()
     told = json.loads(explained("--from", "n=tool:double", "--json"))
-    assert (told["verdict"], told["untrusted"], told["depends_on_origins"]) == ("ask", ["n"], [])
-    of_part = '[[rules]]\nallow = "book"\nfrom = {message = "task"}\n'
-    part = ("message.to=task", "--permissions", str(file_of(tmp_path, of_part)), "--effect", "write")
-    assert atc("permissions", "explain", "book", "--from", *part).stdout.startswith("allow")
+    assert (told["verdict"], told["untrusted"], told["unsaid"]) == ("ask", ["n"], [])
     for wrong in ("n", "n=", "n=mail", ".=task", "n=tool:1", "n=tool:nope"):
         assert atc("permissions", "explain", "book", "--from", wrong, *file).exit_code == 2
 
 
 def test_a_rule_that_allows_is_asked_about_where_an_untrusted_tool_chose(tmp_path: Path) -> None:
-    file = ("--permissions", str(file_of(tmp_path, 'untrusted = "read_*"\n[[rules]]\nallow = "send"\n')))
-    ran = atc("permissions", "explain", "send", "--from", "to=tool:read_mail.sender", *file)
+    (tmp_path / "pay.py").write_text(PAY.replace("amount: int, ", ""))
+    rules = 'untrusted = "read_*"\n[[rules]]\nallow = "send_money"\n'
+    file = ("--tools", "pay.py", "--permissions", str(file_of(tmp_path, rules)))
+    ran = atc("permissions", "explain", "send_money", "--from", "to=tool:read_mail.sender", *file)
     assert ran.stdout.startswith("ask: rule 1")
     assert 'from = { to = ["tool:read_mail.sender"] }' in ran.stdout
-    ran = atc("permissions", "explain", "send", "--from", "text=tool:read_mail", "--from", "to=task", *file)
+    ran = atc("permissions", "explain", "send_money", "--from", "text=tool:read_mail", "--from", "to=task", *file)
     assert ran.stdout.startswith("allow: rule 1")
+    (tmp_path / "pay.py").write_text(PAY.replace("to: str, amount: int", "message: dict[str, str]"))
+    of_part = file_of(tmp_path, '[[rules]]\nallow = "send_money"\nfrom = {message = "task"}\n')
+    part = ("message.to=task", "--tools", "pay.py", "--permissions", str(of_part))
+    assert atc("permissions", "explain", "send_money", "--from", *part).stdout.startswith("allow")
 
 
 def test_check_says_which_tools_are_untrusted_by_what_and_which_names_name_nothing(tmp_path: Path) -> None:
@@ -165,8 +170,8 @@ def test_check_says_which_tools_are_untrusted_by_what_and_which_names_name_nothi
     assert marks == {"double": "dou*", "book": "", "evil": "", "slow": ""}
     assert (told["untrusted"], told["after_untrusted"]) == (["dou*", "web_*", "mcp:notes"], "ask")
     in_vain = ["untrusted: web_*", "untrusted: mcp:notes", "trusted: mcp:crm", "rule 1: tool:gone"]
-    assert told["named_in_vain"] == in_vain
-    assert all(f"{each} names none of these tools" in ran.stdout for each in in_vain)
+    assert told["in_vain"] == [f"{each} names none of these tools" for each in in_vain]
+    assert all(each in ran.stdout for each in told["in_vain"])
 
 
 PAY = '''
@@ -199,8 +204,11 @@ def test_check_shows_the_targets_and_says_which_argument_no_tool_has(tmp_path: P
     given = ("permissions", "check", str(file_of(tmp_path, text)), "--tools", "pay.py")
     told = json.loads(atc(*given, "--json").stdout)
     assert [row["targets"] for row in told["tools"]] == [[], ["to"], []]
-    said = [(each["at"], each["argument"]) for each in told["arguments_in_vain"]]
-    assert said == [("targets", "whom"), ("[tools.send_money] targets", "ammount"), ("rule 1", "too")]
+    assert told["in_vain"] == [
+        "targets: whom is no argument of read_mail, send_money, post_note",
+        "[tools.send_money] targets: ammount is no argument of send_money",
+        "rule 1: too is no argument of send_money",
+    ]
     (allows,), (denies,) = told["tools"][1]["but"], told["tools"][2]["but"]
     assert allows == "rule 1: allow if every origin of too is one of task, unless a target may come from tool:read_mail"
     assert denies.startswith("rule 2: deny where text")
@@ -208,7 +216,6 @@ def test_check_shows_the_targets_and_says_which_argument_no_tool_has(tmp_path: P
     shown = atc(*given).stdout
     assert "rule 1: too is no argument of send_money\n" in shown
     assert "all arguments" in shown
-    assert "targets: whom is no argument of read_mail, send_money, post_note" in shown
     assert 'after_untrusted = "allow": ' in shown
     file_of(tmp_path, "")
     assert "after_untrusted" not in atc(*given).stdout
@@ -217,7 +224,7 @@ def test_check_shows_the_targets_and_says_which_argument_no_tool_has(tmp_path: P
 def test_a_tool_that_takes_any_key_is_not_said_to_lack_one(tmp_path: Path) -> None:
     (tmp_path / "pay.py").write_text(PAY.replace("room: str", "room: dict"))
     given = ("permissions", "check", str(file_of(tmp_path, 'targets = "whom"')), "--tools", "pay.py", "--json")
-    assert json.loads(atc(*given).stdout)["arguments_in_vain"] == []
+    assert json.loads(atc(*given).stdout)["in_vain"] == []
 
 
 def test_explain_proposes_what_is_known_and_says_what_is_not(tmp_path: Path) -> None:
@@ -232,30 +239,27 @@ def test_explain_proposes_what_is_known_and_says_what_is_not(tmp_path: Path) -> 
 
     assert "unasked, as long as no target comes from an untrusted tool:" in explained()
     known = explained("--from", "to=tool:read_mail.iban")
-    assert "`amount` is unknown: add `--from amount=…`" in known
-    assert 'unasked:\n[[rules]]\nallow = "send_money"\nfrom = { to = ["tool:read_mail.iban"] }' in known
+    assert "where amount comes from counts, too: add `--from amount=…`" in known
+    assert "unasked" not in known
     both = ("--from", "to=tool:read_mail.iban", "--from", "amount=author")
     line = explained(*both).partition("unasked:\n")[2]
-    assert 'amount = ["author"]' in line
+    assert 'from = { to = ["tool:read_mail.iban"] }' in line
     assert explained(*both, rules=line).startswith("allow: rule 1")
     assert explained("--from", "to=tool:read_mail", "--from", "amount=author", rules=line).startswith("ask")
     assert "there is no tool raed_mail" in explained("--from", "to=tool:raed_mail")
     assert "send_money has no such argument: it has to, amount, text" in explained("--from", "iban=task")
 
 
-def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path) -> None:
     without = atc("permissions", "audit").stdout
     for way in (
-        "nothing is written in",
+        "no decision in",
         str(tmp_path / "audit.jsonl"),
         "the setting `permissions`",
         "permissions.toml",
         "atc runs show",
     ):
         assert way in without
-    with monkeypatch.context() as patched:
-        patched.setenv("ATC_PERMISSIONS", "permissions.toml")
-        assert "you have none" not in atc("permissions", "audit").stdout
     log = AuditLog(tmp_path / "audit.jsonl")
     for number, (principal, name) in enumerate((("ann", "\x1b[2Jeditor"), ("bob", "shell"), ("ann", "editor"))):
         for tool in ("book", "drop\u202e"):
@@ -288,7 +292,7 @@ def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path, monkeypatch
     assert shown("--client", "sh*", "--verdict", "refused") == [("run1", "drop\u202e")]
     assert shown("--run", "run1", "--verdict", "allowed") == [("run1", "book")]
     log.path.write_text("")
-    assert "fits. `atc run`" in atc("permissions", "audit", "--tool", "none").stdout
+    assert "fits. `atc mcp`" in atc("permissions", "audit", "--tool", "none").stdout
 
 
 def test_a_run_takes_a_permissions_file_and_read_only_mode(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_topics_name_what_the_code_has() -> None:
 
 
 def test_every_command_names_the_topic_of_exit_codes() -> None:
-    for words in (["run"], ["tools", "list"], ["runs"], ["graph", "path"]):
+    for words in (["run"], ["tools", "list"], ["runs"], ["graph", "list"]):
         assert "atc help exit-codes" in " ".join(atc(*words, "--help").stdout.split())
 
 

@@ -103,7 +103,7 @@ def test_every_command_is_documented() -> None:
         "tools browse",
         "tools call",
         "tools learn",
-        *(f"graph {command}" for command in ("show", "path", "draw", "correct", "forget", "export", "import")),
+        *(f"graph {command}" for command in ("list", "show", "correct", "forget")),
         "model pull",
         "model serve",
         "model info",

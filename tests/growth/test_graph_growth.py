@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from atc.catalogue.graph import exchange
-from atc.catalogue.graph.store import GraphStore
 from atc.catalogue.graph.substitutes import may_repeat
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.result import Effect
@@ -99,23 +94,3 @@ def test_the_stubs(make: Callable[[int], list[Protocol]]) -> None:
 
 def test_two_writes_are_compared() -> None:
     assert_linear(_long_names, lambda graph: may_repeat(graph, "a", "b"), n=10, most=1_000)
-
-
-def test_what_others_learnt_is_read(tmp_path: Path) -> None:
-    def make(n: int) -> Path:
-        tools = [{"tool": i, "name": f"t{i}", "service": "0" * 32, "digest": f"{i:032x}"} for i in range(1, n + 1)]
-        feeds = [
-            {"kind": "feed", "a": i, "b": i + 1, "path": ["a", "b"], "parameter": "c", "ok": 1.0} for i in range(1, n)
-        ]
-        path = tmp_path / f"{n}.jsonl"
-        lines = [{"format": exchange.FORMAT, "version": 1}, *tools, *feeds]
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return path
-
-    def load(path: Path) -> None:
-        store = GraphStore(path.with_suffix(f".{uuid4().hex}.db"))
-        store.load_export(path)
-        store.close()
-
-    load(make(5))
-    assert_linear(make, load, n=500, most=4_000)

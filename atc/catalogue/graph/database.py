@@ -24,7 +24,7 @@ from atc.errors import EnvironmentProblem
 from atc.schemas.observed import is_observed
 from atc.schemas.protocol import Protocol
 
-VERSION = 1
+VERSION = 2
 """Of the tables."""
 APPLICATION = 0x41544347
 """In the header of every such file: "ATCG"."""
@@ -37,8 +37,7 @@ WAL_PAGES = 250
 KEPT_ASIDE = 3
 """Files that were set aside and are kept, the latest ones."""
 _TABLES = {
-    "tool": "id INTEGER PRIMARY KEY, service TEXT, name TEXT, digest TEXT, is_foreign INTEGER, last REAL, "
-    "UNIQUE (service, name, digest, is_foreign)",
+    "tool": "id INTEGER PRIMARY KEY, service TEXT, name TEXT, digest TEXT, last REAL, UNIQUE (service, name, digest)",
     "edge": "id INTEGER PRIMARY KEY, kind TEXT, a INTEGER, b INTEGER, path TEXT, parameter TEXT, last REAL, "
     "UNIQUE (b, kind, a, path, parameter)",
     "uses": "edge INTEGER, day INTEGER, ok REAL, failed REAL, PRIMARY KEY (edge, day)",

@@ -115,7 +115,6 @@ class Learnt:
         predicted: weights of feeds that a trained model gives.
         habits: of a tool, how often it stood in each layer of the programs of answered runs.
         key_aliases: of a tool, keys of arguments that were respelt in answered runs, each with the parameter it meant.
-        foreign: the tools of which some of this was loaded from another user's export.
     """
 
     calls: Mapping[str, Counts] = field(default_factory=dict)
@@ -129,7 +128,6 @@ class Learnt:
     predicted: Mapping[tuple[str, Path, str, str], float] = field(default_factory=dict)
     habits: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     key_aliases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    foreign: frozenset[str] = frozenset()
 
     @property
     def corrections(self) -> Learnt:

@@ -80,7 +80,7 @@ def prune_predictions(file: sqlite3.Connection) -> None:
 def prune_versions(file: sqlite3.Connection, service: str, name: str) -> None:
     """Keep the versions of one tool that were used last."""
     rows = file.execute(
-        "SELECT id FROM tool WHERE service = ? AND name = ? AND NOT is_foreign ORDER BY last DESC LIMIT -1 OFFSET ?",
+        "SELECT id FROM tool WHERE service = ? AND name = ? ORDER BY last DESC LIMIT -1 OFFSET ?",
         (service, name, MAX_VERSIONS),
     ).fetchall()
     for (id,) in rows:
@@ -119,11 +119,6 @@ def forget(file: sqlite3.Connection, places: Collection[tuple[str, str]] | None,
         count += _drop_tools(file, "service = ?", (service,))
         count += file.execute("DELETE FROM correction WHERE ? IN (a_service, b_service)", (service,)).rowcount
     return count
-
-
-def drop_foreign(file: sqlite3.Connection, service: str, name: str) -> None:
-    """Forget what was loaded about a tool."""
-    _drop_tools(file, "service = ? AND name = ? AND is_foreign = 1", (service, name))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -271,11 +266,11 @@ class Learning:
         if key not in self._ids:
             identity = self._identity(self._tools[key])
             found = self._file.execute(
-                "SELECT id FROM tool WHERE (service, name, digest, is_foreign) = (?, ?, ?, 0)", identity
+                "SELECT id FROM tool WHERE (service, name, digest) = (?, ?, ?)", identity
             ).fetchone()
             if found is None:
                 made = self._file.execute(
-                    "INSERT INTO tool (service, name, digest, is_foreign, last) VALUES (?, ?, ?, 0, ?)",
+                    "INSERT INTO tool (service, name, digest, last) VALUES (?, ?, ?, ?)",
                     (*identity, self._moment),
                 )
                 found = (made.lastrowid,)

@@ -181,7 +181,7 @@ class GraphStore:
 
         def work(file: sqlite3.Connection) -> None:
             known = {self._identity(protocol) for protocol in tools.values()}
-            stored = file.execute("SELECT id, service, name, digest FROM tool WHERE NOT is_foreign").fetchall()
+            stored = file.execute("SELECT id, service, name, digest FROM tool").fetchall()
             earlier = [(id,) for id, *identity in stored if Identity(*identity) in known]
             file.executemany("DELETE FROM prediction WHERE b = ?", earlier)
             id_of = Learning(file, tools, self._identity, time.time()).id_of
@@ -213,38 +213,6 @@ class GraphStore:
         count = self._file.write(lambda file: forget(file, places, services))
         self._file.compact()
         return count
-
-    # -- to share ------------------------------------------------------------------------------------------------------
-
-    def export(self, path: FilePath) -> int:
-        """Write what runs taught to a file that others can load: no corrections, no predictions, nothing foreign.
-
-        Returns:
-            How many facts it holds.
-
-        Raises:
-            UsageError: the file cannot be written.
-            StoreProblem: the store cannot be read.
-        """
-        from atc.catalogue.graph.exchange import exported  # only here: a run exports nothing
-
-        return exported(self._file, path)
-
-    def load_export(self, path: FilePath) -> int:
-        """Take what another user's runs taught, as foreign: its counts are capped, and fade beside one's own.
-
-        What was loaded before of the same tools is replaced.
-
-        Returns:
-            How many facts were taken.
-
-        Raises:
-            UsageError: it is no such file; the line is named, and nothing is taken.
-            StoreProblem: the store cannot be written.
-        """
-        from atc.catalogue.graph.exchange import imported  # only here: a run imports nothing
-
-        return imported(self._file, path)
 
 
 def _check_parameter(tools: Mapping[str, Protocol], tool: str, parameter: str) -> None:

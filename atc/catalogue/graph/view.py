@@ -6,13 +6,11 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from atc.catalogue.graph import weights
 from atc.catalogue.graph.database import Identity, name_of, place_of
 from atc.catalogue.graph.edges import Counts, Learnt, Path, Place
-from atc.catalogue.graph.lessons import words_of_documents
 from atc.catalogue.graph.suppliers import has_place
 from atc.catalogue.graph.weights import CHANGED, weight_now
 from atc.schemas.observed import is_documented
@@ -20,20 +18,17 @@ from atc.schemas.protocol import JsonSchema, Protocol, parameters_of
 
 MANY = 400
 """Tools from which on the whole file is read, not the part of each."""
-FOREIGN_WORTH = 0.5
-"""Worth of a use that another user saw, beside one of one's own."""
 _Key = tuple[str, str, Path, str, str]
 """Kind, tool, path, other tool, parameter."""
 _Feed = tuple[str, Path, str, str]
 
 
 class _Row(NamedTuple):
-    """A version of a tool: the keys that it has, what its evidence is worth, and whether it is this one, or foreign."""
+    """A version of a tool: the keys that it has, what its evidence is worth, and whether it is this one."""
 
     keys: Sequence[str]
     worth: float
     current: bool
-    foreign: bool
 
 
 class _Corrections(NamedTuple):
@@ -45,48 +40,18 @@ class _Corrections(NamedTuple):
 
 
 class _Sums:
-    """Counts of one thing: within the window and before it, one's own and foreign."""
+    """Counts of one thing: within the window and before it."""
 
-    __slots__ = ("before", "failed_before", "failed_recent", "foreign", "foreign_failed", "last", "recent")
+    __slots__ = ("before", "failed_before", "failed_recent", "last", "recent")
 
     def __init__(self) -> None:
         self.before = self.recent = self.failed_before = self.failed_recent = self.last = 0.0
-        self.foreign = self.foreign_failed = 0.0
-
-    @property
-    def own(self) -> float:
-        """All of one's own."""
-        return self.before + self.recent + self.failed_before + self.failed_recent
-
-    def with_foreign(self, own: float) -> _Sums:
-        """The same with what is foreign among what was before: it fades as one's own evidence grows."""
-        made = _Sums()
-        fade = 1 / (1 + own)
-        made.before, made.failed_before = (
-            self.before + fade * self.foreign,
-            self.failed_before + fade * self.foreign_failed,
-        )
-        made.recent, made.failed_recent, made.last = self.recent, self.failed_recent, self.last
-        return made
 
     def counts(self) -> Counts:
         """Successes and failures, whose shares are those of now."""
         before, recent = self.before + self.failed_before, self.recent + self.failed_recent
         ok = weight_now(self.before, before, self.recent, recent) * (before + recent)
         return Counts(ok, before + recent - ok, self.last)
-
-    def edge_of(self, whole: _Sums | None) -> Counts:
-        """Successes of an edge into a tool, with what another user saw: that counts half while the tool was never used
-        here, and else less than any use of one's own.
-
-        Args:
-            whole: all calls of the tool, foreign ones too.
-        """
-        if whole is None or not whole.own:
-            counts = self.with_foreign(0.0).share_of(whole and whole.with_foreign(0.0))
-            return counts if self.own else replace(counts, ok=FOREIGN_WORTH * counts.ok)
-        counts = self.share_of(whole)
-        return replace(counts, ok=counts.ok + FOREIGN_WORTH * min(1.0, self.foreign) / (1 + whole.own))
 
     def share_of(self, whole: _Sums | None) -> Counts:
         """Successes, as the share of now of those of a tool (Eq. 4 and 12)."""
@@ -112,14 +77,14 @@ def learnt_of(
     rows = _rows(file, tools, keys_at, identity)
     sums = _sums(file, rows, today)
     kept = {key: each for key, each in sums.items() if _fits(tools, key, each, rows)}
-    calls = {key[3]: each.with_foreign(each.own) for key, each in kept.items() if key[0] == "call"}
+    calls = {key[3]: each for key, each in kept.items() if key[0] == "call"}
     learnt: dict[str, dict[Any, Counts]] = {"follow": {}, "feed": {}, "replace": {}, "level": {}}
     for (kind, a, path, b, parameter), each in kept.items():
         name: Any = (a, path, b, parameter) if kind in ("feed", "level") else (a, b)
         if kind == "replace":
             learnt[kind][name] = each.counts()
         elif kind in learnt:
-            learnt[kind][name] = each.edge_of(sums.get(("call", b, (), b, "")))
+            learnt[kind][name] = each.share_of(sums.get(("call", b, (), b, "")))
     said = _corrections(file, keys_at)
     return Learnt(
         calls={tool: each.counts() for tool, each in calls.items()},
@@ -133,7 +98,6 @@ def learnt_of(
         predicted=_predictions(file, rows),
         habits=_habits(learnt["level"]),
         key_aliases=_key_aliases(kept, tools),
-        foreign=frozenset(key for row in rows.values() if row.foreign for key in row.keys),
     )
 
 
@@ -153,17 +117,17 @@ def _rows(
     identity: Callable[[Protocol], Identity],
 ) -> dict[int, _Row]:
     """The versions of the tools in a file. Each change of a tool's schemas halves what the ones before are worth."""
-    query = "SELECT service, name, id, digest, is_foreign FROM tool"
+    query = "SELECT service, name, id, digest FROM tool"
     order = " ORDER BY last DESC, id DESC"
     if len(keys_at) > MANY:
-        found: Iterable[tuple[str, str, int, str, int]] = file.execute(query + order)
+        found: Iterable[tuple[str, str, int, str]] = file.execute(query + order)
     else:
         each = query + " WHERE service = ? AND name = ?" + order
         found = (row for place in keys_at for row in file.execute(each, place))
-    versions: defaultdict[tuple[str, str], list[tuple[int, str, int]]] = defaultdict(list)
-    for service, name, id, digest, is_foreign in found:
+    versions: defaultdict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    for service, name, id, digest in found:
         if (service, name) in keys_at:
-            versions[service, name].append((id, digest, is_foreign))
+            versions[service, name].append((id, digest))
     made: dict[int, _Row] = {}
     for place, some in versions.items():
         by_digest: defaultdict[str, list[str]] = defaultdict(list)
@@ -171,12 +135,12 @@ def _rows(
             by_digest[identity(tools[key]).digest].append(key)
         for digest, keys in by_digest.items():
             older = 0
-            for id, its_digest, is_foreign in some:
+            for id, its_digest in some:
                 if its_digest == digest:
-                    made[id] = _Row(keys, 1.0, True, bool(is_foreign))
-                elif not is_foreign and its_digest not in by_digest:
+                    made[id] = _Row(keys, 1.0, True)
+                elif its_digest not in by_digest:
                     older += 1
-                    made.setdefault(id, _Row(keys, CHANGED**older, False, False))
+                    made.setdefault(id, _Row(keys, CHANGED**older, False))
     return made
 
 
@@ -184,7 +148,7 @@ def _sums(file: sqlite3.Connection, rows: Mapping[int, _Row], today: int) -> dic
     found: dict[_Key, _Sums] = {}
     for kind, a, b, text, parameter, last, recent, failed_recent, before, failed_before in _edges(file, rows, today):
         path = _path(text)
-        if a not in rows or b not in rows or path is None or rows[a].foreign != rows[b].foreign:
+        if a not in rows or b not in rows or path is None:
             continue
         worth = rows[a].worth * rows[b].worth if a != b else rows[a].worth
         current = rows[a].current and rows[b].current
@@ -193,10 +157,7 @@ def _sums(file: sqlite3.Connection, rows: Mapping[int, _Row], today: int) -> dic
                 continue
             sums = found.setdefault(key, _Sums())
             sums.last = max(sums.last, last)
-            if rows[a].foreign:
-                sums.foreign += before + recent
-                sums.foreign_failed += failed_before + failed_recent
-            elif current:
+            if current:
                 sums.before, sums.failed_before = sums.before + before, sums.failed_before + failed_before
                 sums.recent, sums.failed_recent = sums.recent + recent, sums.failed_recent + failed_recent
             else:  # what was seen of another version is no news of this one
@@ -237,21 +198,17 @@ def _fits(tools: Mapping[str, Protocol], key: _Key, sums: _Sums, rows: Mapping[i
         return True
     if parameter not in (each.original for each in parameters_of(tools[b])):
         return False
-    if has_place(tools[a].returns, path):
+    if has_place(tools[a].returns, path) or not is_documented(tools[a].returns):
         return True
-    if is_documented(tools[a].returns):
-        return sums.own > 0 and sums.recent > 0  # the service answers otherwise than its document says
-    from atc.schemas.infer.outline import is_field_name  # only here, as below
-
-    return sums.own > 0 or all(step == "[]" or is_field_name(step, words_of_documents(tools[a])) for step in path)
+    return sums.recent > 0  # the service answers otherwise than its document says
 
 
 def _key_aliases(sums: Mapping[_Key, _Sums], tools: Mapping[str, Protocol]) -> dict[str, dict[str, str]]:
-    """Of each tool, keys with the one parameter that they meant oftenest; none of a stranger's."""
+    """Of each tool, keys with the one parameter that they meant oftenest."""
     found: defaultdict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
     for (kind, tool, path, _, parameter), each in sums.items():
-        if kind == "respelt" and len(path) == 1 and each.own > 0:
-            found[tool, path[0]].append((each.own, parameter))
+        if kind == "respelt" and len(path) == 1:
+            found[tool, path[0]].append((each.before + each.recent, parameter))
     made: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for (tool, key), meant in found.items():
         parameters = parameters_of(tools[tool])
@@ -263,9 +220,9 @@ def _key_aliases(sums: Mapping[_Key, _Sums], tools: Mapping[str, Protocol]) -> d
 
 
 def _shapes(file: sqlite3.Connection, tools: Mapping[str, Protocol], rows: Mapping[int, _Row]) -> dict[str, JsonSchema]:
-    """The observed responses of tools as they are now; one's own before a foreign one."""
+    """The observed responses of tools as they are now."""
     found: dict[str, JsonSchema] = {}
-    for id, row in sorted(rows.items(), key=lambda each: each[1].foreign):
+    for id, row in rows.items():
         keys = [key for key in row.keys if row.current and key not in found and not is_documented(tools[key].returns)]
         held = file.execute("SELECT outline FROM shape WHERE tool = ?", (id,)).fetchone() if keys else None
         if held is not None:
@@ -306,7 +263,7 @@ def _corrections(file: sqlite3.Connection, keys_at: Mapping[tuple[str, str], Seq
 
 def _predictions(file: sqlite3.Connection, rows: Mapping[int, _Row]) -> dict[_Feed, float]:
     """Those between tools whose schemas are as they were."""
-    current = {id: row for id, row in rows.items() if row.current and not row.foreign}
+    current = {id: row for id, row in rows.items() if row.current}
     made: dict[_Feed, float] = {}
     query = "SELECT a, b, path, parameter, weight FROM prediction"
     if len(current) > MANY:

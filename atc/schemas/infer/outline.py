@@ -218,17 +218,6 @@ class Outline(BaseModel):
         """
         return _schema(self, self.seen) if self.types.keys() - {"null"} else {}
 
-    def of_names(self, documented: Collection[str] = frozenset()) -> Outline:
-        """The outline without keys that are no names: of one that was not made here."""
-        named = {key: part.of_names(documented) for key, part in self.fields.items() if is_field_name(key, documented)}
-        return Outline(
-            seen=self.seen,
-            types=self.types,
-            fields=named,
-            values=None if self.values is None else self.values.of_names(documented),
-            items=None if self.items is None else self.items.of_names(documented),
-        )
-
 
 def outline_of(values: Sequence[Any], documented: Collection[str] = frozenset()) -> Outline:
     """The outline of responses of one tool.

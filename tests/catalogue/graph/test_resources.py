@@ -16,7 +16,6 @@ from atc.catalogue.graph.suppliers import Supplier
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.result import Effect
 from atc.schemas.protocol import Protocol, Source
-from atc.serve.pages.tool_graph.drawing import edges_of
 from atc.tools.openapi.importer import import_openapi
 from atc_research.naviagent.subgraph import tree_in_words
 
@@ -455,7 +454,7 @@ def test_what_makes_a_new_thing_is_the_last_choice_and_nobody_is_told_of_it() ->
     graph = ToolGraph(service({**lists, **adds}))
     assert [(each.tool, each.standing) for each in graph.suppliers[consumer, "list_id"]] == [("GET /me/lists", 0)]
     assert [each.last for each in graph.feeds(consumer)] == [False, True]
-    assert [edge.supplier for edge in edges_of(graph)] == ["GET /me/lists"]
+    assert [feed.supplier.tool for feed in graph.told_feeds(consumer)] == ["GET /me/lists"]
     assert "create_list" not in str(graph.hints) + tree_in_words(graph, [consumer], graph.protocols)
     alone = service(adds)
     assert sources(alone)[f"{consumer} list_id"] == ["POST /users/{user_id}/lists.id"], "nothing else hands it out"

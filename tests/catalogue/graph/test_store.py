@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import random
@@ -18,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.catalogue.graph import database, exchange, learning
+from atc.catalogue.graph import database, learning
 from atc.catalogue.graph.database import identity_of
 from atc.catalogue.graph.edges import NOTHING_LEARNT, Counts, Learnt, Place
 from atc.catalogue.graph.lessons import Lessons
@@ -425,7 +424,6 @@ def test_no_value_of_a_run_is_in_the_file(tmp_path_factory: Any, secret: str, nu
     found = lessons_of(run.result(), known)
     assert found.feeds == {("people", ("items", "[]", "account"), "pay", "account"): 1}
     store.add(found, known, NOW)
-    store.export(folder / "shared.jsonl")
     store.close()
     content = b"".join(file.read_bytes() for file in folder.iterdir())
     for planted in (secret, str(number), number.to_bytes(5, "big")):
@@ -439,111 +437,6 @@ def test_digests_tell_schemas_apart_and_not_their_words() -> None:
     assert identity_of(first) == identity_of(worded)
     assert identity_of(first) != identity_of(tool("t", returns=CITIES))  # a parameter of that name is no word
     assert identity_of(first).service != identity_of(tool("t", service="https://y.test")).service
-
-
-# -- exports ---------------------------------------------------------------------------------------------------------
-
-
-def test_an_export_is_taken_as_foreign_capped_and_fades(store: GraphStore, tmp_path: Path) -> None:
-    shape = outline_of([{"temp": 3, "sky": "clear"}])
-    replaced = {("alerts", "weather"): True}
-    store.add(lessons("a", times=80, feeds={EDGE: 40}, shapes={"weather": shape}, replaced=replaced), TOOLS, NOW)
-    store.correct_feed(TOOLS, EDGE, True)
-    file = tmp_path / "shared.jsonl"
-    assert store.export(file) == 6  # two tools, two calls, what follows, and what feeds
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    other = GraphStore(tmp_path / "other" / "learnt.db")
-    for _ in range(2):
-        assert other.load_export(file) == 6
-    found = other.learnt(TOOLS, NOW)
-    assert found.foreign == {"find_cities", "weather"}
-    assert found.calls["weather"].ok == pytest.approx(20, rel=0.02)
-    assert found.feeds[EDGE].ok == pytest.approx(5, rel=0.02)
-    assert found.shapes.keys() == {"weather"}
-    assert not found.replaced
-    assert not found.corrected_feeds
-    other.add(lessons("b", times=19, feeds={}), TOOLS, NOW)
-    found = other.learnt(TOOLS, NOW)
-    assert found.calls["weather"].ok == pytest.approx(20, rel=0.02)
-    assert found.feeds[EDGE].ok < 0.1
-    assert other.export(file) == 5  # nothing foreign is passed on
-    assert other.forget({"weather": TOOLS["weather"]})
-    assert "weather" not in other.learnt(TOOLS, NOW).calls
-    other.close()
-
-
-def test_an_edge_of_another_user_counts_less_than_any_of_ones_own(store: GraphStore, tmp_path: Path) -> None:
-    theirs, mine = ("alerts", ("city_id",), "weather", "cityId"), EDGE
-    store.add(lessons("a", times=5_000, feeds={theirs: 5_000}), TOOLS, NOW)
-    file = tmp_path / "shared.jsonl"
-    store.export(file)
-    other = GraphStore(tmp_path / "other.db")
-    other.load_export(file)
-    for run in range(1, 4):
-        other.add(lessons(f"b{run}", times=1, feeds={mine: 1}), TOOLS, NOW)
-        feeds = other.learnt(TOOLS, NOW).feeds
-        assert 0 < feeds[theirs].ok < feeds[mine].ok, run
-    other.add(lessons("c", times=500, feeds={}), TOOLS, NOW + DAY)
-    feeds = other.learnt(TOOLS, NOW + 90 * DAY).feeds
-    assert 0 < feeds[theirs].ok < feeds[mine].ok, "also where other edges were used much oftener since"
-    other.close()
-
-
-def test_foreign_fields_are_believed_only_where_they_are_names(store: GraphStore, tmp_path: Path) -> None:
-    file = tmp_path / "shared.jsonl"
-    odd = ("alerts", ("anna_karlsson",), "weather", "cityId")
-    known = ("alerts", ("city_id",), "weather", "days")
-    gone = ("alerts", ("city_id",), "weather", "unit")
-    store.add(lessons("a", feeds={odd: 1, known: 1, gone: 1}, shapes={"log": outline_of([{"ok": 1}])}), TOOLS, NOW)
-    store.export(file)
-    text = file.read_text().replace('"ok": {"seen"', '"anna_karlsson": {"seen"')
-    file.write_text(text)
-    other = GraphStore(tmp_path / "other.db")
-    other.load_export(file)
-    found = other.learnt(TOOLS, NOW)
-    assert found.feeds.keys() == {known}
-    assert "anna" not in json.dumps(dict(found.shapes))
-    other.close()
-
-
-LINE = {"tool": 1, "service": "0" * 32, "name": "t", "digest": "1" * 32}
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        [],
-        ["x"],
-        [{"format": "atc tool graph", "version": 2}],
-        [None, LINE | {"secret": "x"}],
-        [None, LINE | {"service": "https://x.test"}],
-        [None, LINE | {"name": "a\nb"}],
-        [None, LINE, LINE],
-        [None, LINE, {"kind": "call", "b": 2, "ok": 1}],
-        [None, LINE, {"kind": "call", "b": 1, "ok": -1}],
-        [None, LINE, {"kind": "call", "b": 1, "ok": float("inf")}],
-        [None, LINE, {"kind": "replace", "a": 1, "b": 1, "ok": 1}],
-        [None, LINE, {"kind": "feed", "a": 1, "b": 1, "path": ["x"] * 13, "parameter": "p", "ok": 1}],
-        [None, LINE | {"outline": {"seen": 1, "enum": ["x"]}}],
-        [None, "[" * 70_000],
-    ],
-)
-def test_what_is_no_export_is_refused_whole(store: GraphStore, tmp_path: Path, lines: list[Any]) -> None:
-    file = tmp_path / "shared.jsonl"
-    header = {"format": "atc tool graph", "version": 1}
-    file.write_text("\n".join(line if isinstance(line, str) else json.dumps(line or header) for line in lines))
-    with pytest.raises(UsageError, match=f"line {len(lines) or 1}: ") as caught:
-        store.load_export(file)
-    assert "x.test" not in str(caught.value)
-    assert store.learnt(tools(tool("t")), NOW) == NOTHING_LEARNT
-
-
-def test_files_that_are_not_there(store: GraphStore, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
-        store.load_export(tmp_path / "none.jsonl")
-    with pytest.raises(UsageError, match="cannot be written"):
-        store.export(tmp_path / "none" / "shared.jsonl")
-    assert store.export(tmp_path / "empty.jsonl") == 0
 
 
 def test_whatever_part_of_the_file_is_damaged_it_is_begun_anew_in_the_end(tmp_path: Path) -> None:
@@ -577,17 +470,6 @@ def test_whatever_part_of_the_file_is_damaged_it_is_begun_anew_in_the_end(tmp_pa
         store.learnt(TOOLS, NOW)
         assert not store.notice or "learning begins anew" in store.notice, store.notice
         store.close()
-
-
-def test_an_export_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "MAX_BYTES", 10_000)
-    file = tmp_path / "large.jsonl"
-    tool = {"service": "0" * 32, "digest": "0" * 32}
-    lines = [{"format": exchange.FORMAT, "version": 1}, *({"tool": n, "name": f"t{n}", **tool} for n in range(1, 200))]
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(UsageError, match="load a smaller one"):
-        GraphStore(tmp_path / "learnt.db").load_export(file)
-    assert not (tmp_path / "learnt.db").exists()
 
 
 def test_a_file_that_stays_locked_is_waited_for_once(store: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -639,23 +521,6 @@ def test_keys_that_were_respelt_are_kept_by_tool_and_the_oftenest_meaning_counts
     assert store.learnt(TOOLS | tools(tool("weather", "days")), NOW).key_aliases == {}, "it oftenest meant what is gone"
     assert store.forget({"weather": TOOLS["weather"]})
     assert store.learnt(TOOLS, NOW).key_aliases == {}
-
-
-def test_keys_that_a_stranger_respelt_are_neither_passed_on_nor_taken(store: GraphStore, tmp_path: Path) -> None:
-    store.add(lessons("a", respelt={("weather", "place"): "cityId"}), TOOLS, NOW)
-    file = tmp_path / "shared.jsonl"
-    store.export(file)
-    assert "respelt" not in file.read_text()
-    other = GraphStore(tmp_path / "other" / "learnt.db")
-    other.load_export(file)
-    assert other.learnt(TOOLS, NOW).key_aliases == {}
-    other.close()
-    lines = file.read_text() + json.dumps(
-        {"kind": "respelt", "a": 1, "b": 1, "path": ["place"], "parameter": "cityId", "ok": 1}
-    )
-    file.write_text(lines + "\n")
-    with pytest.raises(UsageError, match="line"):
-        store.load_export(file)
 
 
 def test_key_aliases_of_one_tool_are_bounded(store: GraphStore) -> None:
