@@ -301,7 +301,9 @@ def movable(client: Client, name: str, entry: Any, environ: Mapping[str, str]) -
     ours = {dialect.command: "command", dialect.env: "env", dialect.url: "url", dialect.headers: "headers"}
     left_out = {"type", "transport", "enabled", *dialect.dropped}
     empty: tuple[Any, ...] = (None, "", [], {}, False)
-    made = {ours.get(key, key): value for key, value in entry.items() if key not in left_out and value not in empty}
+    made: dict[str, Any] = {
+        str(ours.get(key, key)): value for key, value in entry.items() if key not in left_out and value not in empty
+    }
     if dialect.joined and isinstance(made.get("command"), list):
         made["command"], *made["args"] = made["command"]
     kind = entry.get("type", entry.get("transport"))
