@@ -293,7 +293,7 @@ def _extras() -> Check:
 
 _EXTRAS = {
     "aws": ("botocore",),
-    "mcp": ("mcp", "starlette", "uvicorn"),
+    "mcp": ("mcp", "ruamel", "starlette", "tomlkit", "uvicorn"),
     "otel": ("opentelemetry",),
     "postgres": ("psycopg",),
     "ray": ("ray",),

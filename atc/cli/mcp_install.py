@@ -17,7 +17,7 @@ from atc.errors import UsageError
 
 if TYPE_CHECKING:  # a server of the same group starts without them
     from atc.cli.clients.clients import Machine
-    from atc.cli.clients.document import ConfigProblem
+    from atc.cli.clients.documents import ConfigProblem
     from atc.cli.clients.plan import Found, Plan
 
 Scope = Annotated[
@@ -61,10 +61,11 @@ def install(
 ) -> None:
     """Add ATC to an MCP client's configuration. Shows the change first.
 
-    Comments, order and everything else in the file stay as they are. `atc mcp uninstall CLIENT` undoes it.
+    Everything else in the file stays as it is: where that cannot be kept, nothing is written, and you get the entry to
+    paste. `atc mcp uninstall CLIENT` undoes it.
     """
     from atc.cli.clients.clients import Machine, client_named, clients, own_command, place_of
-    from atc.cli.clients.document import ConfigProblem
+    from atc.cli.clients.documents import ConfigProblem
     from atc.cli.clients.plan import Wanted, plan_install
     from atc.cli.clients.state import alone
 

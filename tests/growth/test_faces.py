@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from atc._host.trust import parse_toml
 from atc._records.events import VERSION
 from atc.catalogue.index.dialogue import parse_plan, parse_query, visible_reply
 from atc.cli.clients.clients import clients
-from atc.cli.clients.editor import Editor
+from atc.cli.clients.documents import ConfigProblem, Document
 from atc.cli.console import clean, short
 from atc.models.endpoint_client import split_reasoning
 from atc.probing.error_messages import read_error_message
@@ -55,15 +56,6 @@ def test_the_id_of_a_message_that_cannot_be_read_is_looked_for() -> None:
 
 
 _CONFIGURATIONS = {
-    "jsonc": [
-        '{"a": /* /* ',
-        '{"servers": {"a": [',
-        '{"a":1} //',
-        '"\\',
-        "{,",
-        '{"servers": {}} /**',
-        '{"a": 1, /* x */ ',
-    ],
     "json": ['{"a":', "[", '{"mcpServers": {"a": {}}, '],
     "toml": ["[a]\n[a.b]\n", 'a = "', "a = [", "'''", 'a."b".', "a = 1 # x\n", "[[mcp_servers]]\n", "a = { b = "],
     "yaml": ["- ", "? ", "a: &b *b\n", "- - a\n", "'", "!!str "],
@@ -73,10 +65,13 @@ _CONFIGURATIONS = {
 @pytest.mark.parametrize("form", _CONFIGURATIONS)
 def test_the_configuration_of_a_client_is_read(form: str) -> None:
     client = next(each for each in clients().values() if each.form == form)
+
+    def edit(text: str) -> None:
+        with suppress(ConfigProblem):
+            Document.read(client, text).put("atc", {"command": "x"})
+
     for text in _CONFIGURATIONS[form]:
-        assert_linear(
-            lambda n, text=text: text * (n // len(text)), lambda whole: Editor(client, whole), n=2_000, most=30_000
-        )
+        assert_linear(lambda n, text=text: text * (n // len(text)), edit, n=2_000, most=30_000)
 
 
 def test_servers_in_a_configuration_are_listed_and_one_is_added() -> None:
@@ -88,7 +83,7 @@ def test_servers_in_a_configuration_are_listed_and_one_is_added() -> None:
             servers = {key: servers}
         return json.dumps(servers, indent=1)
 
-    assert_linear(made, lambda text: Editor(client, text).put("atc", {"command": "y"}), n=50, most=1_000)
+    assert_linear(made, lambda text: Document.read(client, text).put("atc", {"command": "y"}), n=50, most=1_000)
 
 
 def test_text_is_shown_on_a_terminal_and_masked() -> None:

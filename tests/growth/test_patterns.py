@@ -31,10 +31,6 @@ MOST_TEXTS, MOST_MEASURED = 60, 2
 AT_ONE_PLACE = {
     "atc._host.redaction._GUESSED": "fullmatch",
     "atc._host.extras._REQUIREMENT": "match",
-    "atc.cli.clients.json_text._COMMENT": "match",
-    "atc.cli.clients.json_text._REST_OF_LINE": "match",
-    "atc.cli.clients.json_text._STRING": "match",
-    "atc.cli.clients.toml_text._TEXT": "match",
     "atc.catalogue.graph.resources._STEP": "fullmatch",
     "atc.models.endpoint_errors._PAGE": "match",
     "atc.models.endpoint_client._BEGINS": "match",

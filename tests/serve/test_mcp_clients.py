@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from atc._host.files import write_whole
 from atc.cli.clients import clients as own_clients
@@ -28,15 +26,13 @@ from atc.cli.clients.clients import (
     own_entry,
     place_of,
 )
-from atc.cli.clients.document import ConfigProblem, same, settled
-from atc.cli.clients.editor import parsed
+from atc.cli.clients.documents import ConfigProblem
 from atc.cli.clients.plan import Plan, Wanted, look, plan_install, plan_uninstall
 from atc.errors import EnvironmentProblem, UsageError
 from atc.tools.mcp.spec import read_specs
 
 COMMAND = ("/opt/bin/atc",)
-KEY = {"json": "mcpServers", "jsonc": "servers", "toml": "mcp_servers", "yaml": "extensions"}
-OF_FORM = {"json": "cursor", "jsonc": "vscode", "toml": "codex", "yaml": "goose"}
+OF_FORM = {"json": "cursor", "toml": "codex", "yaml": "goose"}
 
 
 class Desk:
@@ -198,7 +194,7 @@ def test_the_diff_shows_no_credential(tmp_path: Path) -> None:
 
 
 SECRET: list[tuple[str, str]] = [
-    ("vscode", '{ // c\n "servers": {\n  "a": {"command": "x", "env": {\n "A": "my secret",\n "B": "other secret"}},\n'
+    ("vscode", '{\n "servers": {\n  "a": {"command": "x", "env": {\n "A": "my secret",\n "B": "other secret"}},\n'
                '  "z": {}}}'),
     ("cursor", '{"mcpServers": {"a": {"command": "x", "args": [\n"--token",\n\n\n\n\n"my-secret"\n]}}}'),
     ("cursor", '{"mcpServers": {\n"b": {},\n"a": {"command": "x", "args": [\n"--token",\n\n\n\n\n"my-secret"]}}}'),
@@ -224,11 +220,10 @@ def test_the_diff_shows_no_credential_in_any_form(client: str, text: str, tmp_pa
         assert "***" in plan.diff()
 
 
-def test_a_comment_with_a_token_is_masked_too(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, "vscode", '{\n  // ghp_0123456789abcdefghijklmnop\n  "servers": {}\n}\n')
+def test_a_comment_is_not_shown(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "codex", "[mcp_servers.a]\ncommand = 'x' # ghp_0123456789abcdefghijklmnop\n")
     plan = plan_install(desk.client, desk.place, desk.machine, Wanted(COMMAND, tools=["atlas"]))
     assert "ghp_" not in plan.diff()
-    assert "  // ***" in plan.diff()
 
 
 def test_no_tools_and_no_server_that_could_move(tmp_path: Path) -> None:
@@ -469,10 +464,9 @@ def test_a_server_of_that_name_was_added_since(tmp_path: Path) -> None:
     assert desk.behind() == {"git": GIT}
 
 
-def test_servers_that_were_changed_behind_atc_come_back_as_they_are_now(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, "opencode", json.dumps({"mcp": {
-        "a": {"type": "local", "command": ["x"]}, "b": {"type": "local", "command": ["y"]},
-    }}))  # fmt: skip
+def test_what_was_changed_behind_atc_stays_there_and_the_client_has_it_as_it_was(tmp_path: Path) -> None:
+    entries = {"a": {"type": "local", "command": ["x"]}, "b": {"type": "local", "command": ["y"]}}
+    desk = Desk(tmp_path, "opencode", json.dumps({"mcp": entries}))
     plan = desk.install(move=True)
     servers = desk.behind()
     servers["a"]["args"] = ["-v"]
@@ -480,12 +474,12 @@ def test_servers_that_were_changed_behind_atc_come_back_as_they_are_now(tmp_path
     del servers["b"]
     plan.state.servers_path.write_text(json.dumps({"mcpServers": servers}))
     plan = desk.uninstall()
-    assert sorted(plan.moved) == ["a", "c"]
+    assert plan.moved == ["a"]
     assert "'b' was taken out" in plan.notes[0]
-    assert desk.servers == {
-        "a": {"type": "local", "command": ["x", "-v"], "enabled": True},
-        "c": {"url": "https://x.example/mcp", "headers": {"A": "b"}, "type": "remote"},
-    }
+    assert "changed one stays in" in plan.kept["a"]
+    assert "added behind ATC" in plan.kept["c"]
+    assert desk.servers == {"a": entries["a"]}
+    assert desk.behind() == {"a": servers["a"], "c": servers["c"]}
 
 
 def test_an_entry_that_is_not_ours_any_more_stays(tmp_path: Path) -> None:
@@ -552,7 +546,7 @@ def test_a_damaged_record_and_damaged_servers_are_said(tmp_path: Path) -> None:
         desk.uninstall()
     plan.state.keep_servers({"git": GIT})
     (desk.machine.state / "cursor.record.json").write_text("{}")
-    with pytest.raises(EnvironmentProblem, match=r"record\.json is damaged: put the servers back by hand"):
+    with pytest.raises(EnvironmentProblem, match=r"record\.json is damaged, or of another version of ATC: put"):
         desk.uninstall()
     assert desk.text == written
 
@@ -570,12 +564,12 @@ def test_two_files_of_a_client_have_records_of_their_own(tmp_path: Path) -> None
 
 
 def test_values_that_a_record_cannot_hold_stay(tmp_path: Path) -> None:
-    text = "extensions:\n  a:\n    cmd: x\n    description: !!binary gICA\n  b:\n    cmd: x\n    envs: {1: a}\n"
-    desk = Desk(tmp_path, "goose", text + "  c:\n    cmd: x\n")
+    desk = Desk(
+        tmp_path, "codex", "[mcp_servers.a]\ncommand = 'x'\nenv = {A = 1979-05-27}\n[mcp_servers.c]\ncommand = 'x'\n"
+    )
     plan = desk.install(move=True)
     assert plan.moved == ["c"]
     assert "a value that JSON does not have" in plan.kept["a"]
-    assert "a value that JSON does not have" in plan.kept["b"]
     half = Desk(
         tmp_path / "b", text='{"mcpServers": {"h": {"command": "x", "args": ["\\ud800"]}, "g": {"command": "x"}}}'
     )
@@ -731,33 +725,29 @@ def test_what_is_known_of_the_clients(tmp_path: Path) -> None:
 # -- hostile files -----------------------------------------------------------------------------------------------------
 
 WRONG = [
-    ("cursor", "{\n  \"a\": 1,\n}", "line 2, column 9: .*a comma stands before the end"),
+    ("cursor", '{\n  "a": 1,\n}', "line [23], column .*a comma stands before the end"),
     ("cursor", "{\n  // no\n}", "line 2, column 3: a comment stands here"),
-    ("cursor", "{\"a\": }", "line 1, column 7: .*a value is missing"),
-    ("cursor", "{\"a\" 1}", "a colon is missing"),
-    ("cursor", "{a: 1}", "a name in quotation marks is missing"),
-    ("cursor", "{\"a\": \"\n\"}", "has no end"),
-    ("cursor", "{} {}", "something follows"),
-    ("cursor", "[" * 5_000, "nested more than 100 deep"),
-    ("cursor", "[]", "a list, not a mapping|no mapping"),
+    ("cursor", '{"a": }', "line 1, column 7: no JSON"),
+    ("cursor", "{a: 1}", "no JSON"),
+    ("cursor", '{"a": NaN}', "NaN is no JSON"),
+    ("cursor", "{} {}", "no JSON: Extra data"),
+    ("cursor", "[" * 500_000, "nested too deeply|no JSON"),
+    ("cursor", "[]", "a list, not a mapping"),
     ("cursor", '{"mcpServers": []}', "mcpServers is a list"),
-    ("cursor", '{"mcpServers": {"a": {}, "a": {}}}', "'a' twice"),
-    ("cursor", '{"mcpServers": {}, "mcpServers": {}}', "'mcpServers' twice"),
-    ("vscode", "{ /* ", "a comment has no end"),
+    ("cursor", '{"mcpServers": {}, "mcpServers": {}}', "'mcpServers' stands there twice"),
     ("codex", "a = 1\nb = ?", "line 2, column 5"),
     ("codex", "mcp_servers = 3", "mcp_servers is a int"),
-    ("codex", "mcp_servers = {}\n", "cannot edit with certainty"),
     ("codex", "[[mcp_servers]]\n", "mcp_servers is a list"),
-    ("codex", "a = " + "[" * 5_000, "nested too deeply"),
-    ("goose", "a: [", "line 1, column 5"),
-    ("goose", "a: " + "[" * 500, "nested more than 60 deep"),
+    ("codex", "a = " + "[" * 5_000, "lists and tables in each other"),
+    ("goose", "a: [", "line 2, column 1|line 1, column 5"),
+    ("goose", "a: " + "[" * 500, "nested deeper than"),
     ("goose", "extensions:\n  - a\n", "extensions is a list"),
-    ("goose", "extensions:\n  a: {}\n  a: {}\n", "'a' twice"),
-    ("goose", "--- 1\n--- 2\n", "no YAML"),
-    ("goose", "a: !!python/object:os.system x\n", "no YAML"),
-    ("goose", "a: &a [*a]\n", "an alias that repeats without end"),
+    ("goose", "extensions:\n  a: {}\n  a: {}\n", "duplicate key"),
+    ("goose", "--- 1\n--- 2\n", "a second YAML document"),
+    ("goose", "a: !!python/object:os.system x\n", "is not allowed"),
+    ("goose", "a: &a [*a]\n", "inside or before its own anchor"),
     ("goose", "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
-        f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)), "more than 100,000 values"),
+        f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)), "values \\(aliases counted\\)"),
     ("goose", "a\x00b", "no YAML"),
 ]  # fmt: skip
 
@@ -776,11 +766,11 @@ def test_a_file_that_cannot_be_edited_is_said_with_its_place_and_stays(
 
 
 def test_a_huge_file_and_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, "codex", "#" * 1_000_001)
-    with pytest.raises(ConfigProblem, match="more than 1,000,000 characters"):
+    desk = Desk(tmp_path, "codex", "#" * 250_001)
+    with pytest.raises(ConfigProblem, match="more than 250,000 characters"):
         desk.install("atlas")
-    desk.path.write_bytes(b"#" * 4_000_001)
-    with pytest.raises(ConfigProblem, match="4,000,001 bytes"):
+    desk.path.write_bytes(b"#" * 1_000_001)
+    with pytest.raises(ConfigProblem, match="1,000,001 bytes"):
         desk.install("atlas")
     desk.path.write_bytes(b"# ok\n# \xff\n")
     with pytest.raises(ConfigProblem, match=r"line 2, column 1: .*no UTF-8"):
@@ -791,7 +781,6 @@ def test_a_huge_file_and_bytes_that_are_no_text_are_refused(tmp_path: Path) -> N
 def test_a_byte_order_mark_and_the_ends_of_lines_stay(form: str, tmp_path: Path) -> None:
     text = {
         "json": '{\r\n  "a": 1\r\n}\r\n',
-        "jsonc": '{\r\n  "a": 1, // c\r\n}\r\n',
         "toml": "a = 1\r\n",
         "yaml": "a: 1\r\n",
     }[form]
@@ -819,149 +808,3 @@ def test_many_servers_move_up_to_what_atc_takes(tmp_path: Path) -> None:
     assert (len(plan.moved), len(plan.kept)) == (50, 10)
     desk.uninstall()
     assert desk.text == before
-
-
-# -- byte for byte -----------------------------------------------------------------------------------------------------
-
-_text = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=8)
-_names = st.text("abcdefgh-_.é ", min_size=1, max_size=6).map(str.strip).filter(lambda name: name not in ("", "atc"))
-_words = st.lists(st.sampled_from(["-y", "a b", "--x=1", "é", '"', "#no", "// no", "]"]), max_size=3)
-_entries = st.fixed_dictionaries(
-    {"command": st.sampled_from(["npx", "/bin/x y", "uvx"])}, optional={"args": _words, "disabled": st.booleans()}
-)
-_others = st.dictionaries(
-    st.sampled_from(["theme", "x", "z.y", "list"]),
-    st.one_of(_text, st.integers(0, 9), st.booleans(), st.lists(st.integers(0, 3), max_size=2)),
-    max_size=2,
-)
-_blank = st.sampled_from(["", " ", "\n", "\n\n", "\n  ", "\t"])
-_remark = st.sampled_from(["", " // note", " /* note */", "\n    // of its own", "\n"])
-
-
-@st.composite
-def json_files(draw: st.DrawFn, *, comments: bool) -> tuple[str, str]:
-    """JSON as people write it; the second is the name of its form."""
-    data: dict[str, Any] = draw(_others)
-    key = KEY["jsonc" if comments else "json"]
-    if draw(st.booleans()):
-        data[key] = draw(st.dictionaries(_names, _entries, max_size=3))
-    indent = draw(st.sampled_from([None, 0, 2, 4, "\t"]))
-    text = json.dumps(data, indent=indent, ensure_ascii=draw(st.booleans()))
-    if comments:
-        text = "\n".join(line + draw(_remark) for line in text.split("\n"))
-        if indent and len(data) and draw(st.booleans()):
-            end = text.rindex("}")
-            before = text[:end].rstrip()
-            if "//" not in before.rpartition("\n")[2] and not before.endswith(("{", "*/")):
-                text = before + "," + text[len(before) :]
-    newline = draw(st.sampled_from(["\n", "\r\n"]))
-    return (draw(_blank) + text + draw(_blank)).replace("\n", newline), "jsonc" if comments else "json"
-
-
-@st.composite
-def toml_files(draw: st.DrawFn) -> tuple[str, str]:
-    lines = []
-    if draw(st.booleans()):
-        lines += ['model = "x" # which', "list = [", '  "a", # ]', "]"]
-    for name, entry in draw(st.dictionaries(_names, _entries, max_size=3)).items():
-        quoted = json.dumps(name, ensure_ascii=False)
-        lines += [draw(st.sampled_from(["", "# about it", ""])), f"[mcp_servers.{quoted}]"]
-        lines += [f"command = {json.dumps(entry['command'])}", f"args = {json.dumps(entry.get('args', []))}"]
-        lines += [f"[mcp_servers.{quoted}.env]", 'A = """', "[mcp_servers.x]", '"""'] if draw(st.booleans()) else []
-        lines += (
-            ["enabled = false"] if draw(st.booleans()) and 'A = """' not in lines[-4:] and lines[-1] != '"""' else []
-        )
-    if draw(st.booleans()):
-        lines += ["", "[other] # last", "a.b = 'c'"]
-    text = "\n".join(lines) + draw(st.sampled_from(["", "\n", "\n\n", "\n# end"]))
-    return text.replace("\n", draw(st.sampled_from(["\n", "\r\n"]))), "toml"
-
-
-@st.composite
-def yaml_files(draw: st.DrawFn) -> tuple[str, str]:
-    lines = draw(st.sampled_from([[], ["# top", "GOOSE_MODEL: x"], ["a:", "  - 1", "  - |", "    text", ""]]))
-    step = draw(st.sampled_from([2, 4]))
-    pad = " " * step
-    lines = [*lines]
-    if draw(st.booleans()):
-        entries = draw(st.dictionaries(_names, _entries, max_size=3))
-        lines.append(
-            "extensions:" if entries else draw(st.sampled_from(["extensions:", "extensions: {}", "extensions: # none"]))
-        )
-        for name, entry in entries.items():
-            lines += [
-                f"{pad}{json.dumps(name, ensure_ascii=False)}:",
-                f"{pad * 2}cmd: {json.dumps(entry['command'])}  # it",
-            ]
-            lines += (
-                [f"{pad * 2}args:", *(f"{pad * 2}- {json.dumps(word)}" for word in entry["args"])]
-                if entry.get("args")
-                else []
-            )
-            lines += [f"{pad}# between"] if draw(st.booleans()) else []
-            lines += [f"{pad * 2}enabled: false"] if entry.get("disabled") and "between" not in lines[-1] else []
-    lines += draw(st.sampled_from([[], ["b: {c: 1}"], ["", "# end"]]))
-    text = "\n".join(lines) + draw(st.sampled_from(["", "\n", "\n\n"]))
-    return text.replace("\n", draw(st.sampled_from(["\n", "\r\n"]))), "yaml"
-
-
-FILES = st.one_of(json_files(comments=False), json_files(comments=True), toml_files(), yaml_files())
-
-
-def there_and_back(folder: Path, text: str, form: str, *, move: bool) -> None:
-    desk = Desk(folder, OF_FORM[form], text)
-    desk.install("atlas", move=move)
-    assert desk.text != text
-    assert not desk.install("atlas", move=move).changes
-    desk.uninstall()
-    assert desk.text == text
-
-
-@settings(max_examples=40, deadline=None)
-@given(FILES, st.booleans())
-def test_installing_and_undoing_gives_back_every_byte(
-    tmp_path_factory: pytest.TempPathFactory, made: tuple[str, str], move: bool
-) -> None:
-    there_and_back(tmp_path_factory.mktemp("desk"), *made, move=move)
-
-
-@pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
-@given(FILES, st.booleans())
-def test_installing_and_undoing_gives_back_every_byte_of_many_files(
-    tmp_path_factory: pytest.TempPathFactory, made: tuple[str, str], move: bool
-) -> None:
-    there_and_back(tmp_path_factory.mktemp("desk"), *made, move=move)
-
-
-def there_rewritten_and_back(folder: Path, text: str, form: str) -> None:
-    desk = Desk(folder, OF_FORM[form], text)
-    client = desk.client
-    before = parsed(client.form, text).data
-    desk.install("atlas", move=True)
-    after = parsed(client.form, desk.text).data
-    if form in ("json", "jsonc"):
-        desk.path.write_text(json.dumps(after, indent=1))
-    elif form == "yaml":
-        desk.path.write_text(yaml.safe_dump(after))
-    else:
-        desk.path.write_text(desk.text.replace("\r\n", "\n").replace("args", "args ") + "\n# new\n")
-    desk.uninstall()
-    assert same(settled(parsed(client.form, desk.text).data, client.key), settled(before, client.key))
-
-
-@settings(max_examples=30, deadline=None)
-@given(FILES)
-def test_undoing_after_another_program_wrote_the_file_gives_back_what_it_says(
-    tmp_path_factory: pytest.TempPathFactory, made: tuple[str, str]
-) -> None:
-    there_rewritten_and_back(tmp_path_factory.mktemp("desk"), *made)
-
-
-@pytest.mark.slow
-@settings(max_examples=1000, deadline=None)
-@given(FILES)
-def test_undoing_after_another_program_wrote_many_files_gives_back_what_they_say(
-    tmp_path_factory: pytest.TempPathFactory, made: tuple[str, str]
-) -> None:
-    there_rewritten_and_back(tmp_path_factory.mktemp("desk"), *made)

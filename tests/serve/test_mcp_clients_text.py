@@ -1,169 +1,152 @@
-"""Reading and editing the text of JSON, TOML and YAML: nothing but the entry changes, comments stay."""
+"""Reading and editing the text of JSON, TOML and YAML: nothing but the entry changes, or nothing is written."""
 
 from __future__ import annotations
 
 import json
 import re
 from difflib import ndiff
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from atc.cli.clients.clients import Form
-from atc.cli.clients.document import ConfigProblem, Edit, same, settled, with_entry, without_entry
-from atc.cli.clients.editor import edited, parsed
+from atc.cli.clients.clients import client_named
+from atc.cli.clients.documents import ConfigProblem, Document
+from atc.cli.clients.plan import plan_install, plan_uninstall
+from tests.serve.test_mcp_clients import Desk, Wanted
 
 ENTRY = {"command": "/x/atc", "args": ["mcp", "--tools", "a b"], "env": {"A": 'q"\\é'}}
-PATH: dict[Form, tuple[str, ...]] = {"json": ("m",), "jsonc": ("m",), "toml": ("m",), "yaml": ("m",)}
 
-TEXTS: list[tuple[Form, str]] = [
-    ("json", '{"m": {"a": {"command": "x"}, "b": {}}, "z": [1, {"m": 2}]}'),
-    ("json", '{"m":{"a":{"command":"x"}}}'),
-    ("json", '{\n\t"m": {\n\t\t"a": {\n\t\t\t"command": "x"\n\t\t}\n\t}\n}'),
-    ("json", '{\n  "m": { "a": { "command": "x" },\n         "b": { "command": "y" } }\n}\n'),
-    ("jsonc", '// top\n{\n  "m": {\n    // of a\n    "a": {"command": "x"}, // behind a\n    /* of b */ "b": {}, '
-              '// behind b\n  }, // m\n}\n'),
-    ("jsonc", '{\n  "m": {\n    "a": {"command": "x"} // behind a, no comma\n    // last\n  }\n}\n'),
-    ("jsonc", '{"m": {"a": 1 /* one */, "b": 2 // two\n}}'),
-    ("toml", '# top\nx = 1\n\n# of a\n[m.a] # behind a\ncommand = "x"\n# in a\nargs = [ # in args\n'
-             '  "y",\n]\n[m.a.env]\nK = """\n[m.b]\n"""\n\n# of z\n[z]\ny = 2'),
-    ("toml", "[m]\na = {command = 'x'} # behind a\nb.command = 'y'\n"),
-    ("toml", "m.a.command = 'x'\nm.b.command = 'y'\n[z]\n"),
-    ("toml", '[[z]]\n[m."a"]\ncommand = "x"\n[[z]]\n[ m . b ]\ncommand = "y"\n'),
-    ("yaml", "# top\nm:  # m\n  # of a\n  a:  # behind a\n    command: x\n    args: [y, z]  # behind args\n"
-             "  # of b\n  b:\n    text: |\n      one\n\n      two\n\nz: 1 # behind z\n"),
-    ("yaml", 'm:\n    "a": {command: x}\n    ? b\n    : {command: y}\n'),
-    ("yaml", "m:\n- a\n"),
-    ("yaml", "z: &z {command: x}\nm:\n  a: *z\n  b:\n    <<: *z\n"),
-    ("yaml", "m: {a: {command: x}, b: {}}\n"),
-    ("yaml", "---\nm:\n  a:\n    command: >-\n      x\n      y\n...\n"),
+TEXTS: list[tuple[str, str]] = [
+    ("cursor", '{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}, "z": [1, {"m": 2.50}], "é": "\\u00e9"}'),
+    ("cursor", '{"mcpServers":{"a":{"command":"x"}}}'),
+    ("cursor", '{\n\t"mcpServers": {\n\t\t"a": {\n\t\t\t"command": "x"\n\t\t}\n\t}\n}'),
+    ("cursor", '{\n    "theme":  1e5,\n    "mcpServers": {\n        "a": {"command": "x", "args": ["-y", "p"]},\n'
+               '        "b": { "command": "y" }\n    },\n    "list": [ 1, 2 ]\n}\n\n'),
+    ("cursor", '{\n  "mcpServers": { "a": { "command": "x" },\n         "b": { "command": "y" } }\n}\n'),
+    ("cursor", '{\n  "mcpServers": {}\n}\n'),
+    ("cursor", '{\n  "a": 1, "a": 2\n}'),
+    ("cursor", "{}"),
+    ("codex", '# top\nx = 1 # one\n\n# of a\n[mcp_servers.a] # behind a\ncommand = "x"\n# in a\nargs = [ # in args\n'
+              '  "y",\n]\n[mcp_servers.a.env]\nK = """\n[mcp_servers.b]\n"""\n\n# of z\n[z]\ny = 2'),
+    ("codex", "[mcp_servers]\n# of b\nb.command = 'y' # behind b\n\n[z]\n\"a.b\"   =   1979-05-27\n"),
+    ("codex", "mcp_servers.a.command = 'x'\nmcp_servers.b.command = 'y'\n[z]\n"),
+    ("codex", '[[z]]\n[mcp_servers."a"]\ncommand = "x"\n[y]\n[ mcp_servers . b ]\ncommand = "y"\n'),
+    ("codex", 'model = "x"\n# only this\n'),
+    ("goose", "# top\nextensions:  # m\n  # of a\n  a:  # behind a\n    cmd: x\n    args: [y, 'z']  # behind args\n"
+              "  # of b\n  b:\n    cmd: \"y\"\n    description: |\n      one\n\n      two\n\n# of z\nz: 1\n"),
+    ("goose", "extensions:\n  a:\n    cmd: x\n    args:\n      - y\n      - z\n\nlist:\n  - 1\n"),
+    ("goose", "extensions:\n    a:\n        cmd: x\n        args:\n        - y\nno: on\n"),
+    ("goose", "extensions: {a: {cmd: x}, b: {cmd: y}}\n"),
+    ("goose", "---\nz: &z {a: 1}\ny: *z\n# end\nextensions: # none\n"),
+    ("goose", "GOOSE_MODEL: x # which"),
 ]  # fmt: skip
 
 
-def comments(form: Form, text: str) -> list[str]:
-    """The words in comments; each has letters that no value has."""
-    pattern = r"//[^\n]*|/\*.*?\*/" if form == "jsonc" else r"#[^\n]*"
-    return [] if form == "json" else re.findall(pattern, text)
+def comments(text: str) -> list[str]:
+    """The words in comments; no value has a ``#``."""
+    return re.findall(r"#[^\r\n]*", text)
 
 
 def lost(before: str, after: str) -> int:
-    """How many lines are not what they were: one gets a comma, or the entry itself."""
-    return sum(line.startswith("- ") for line in ndiff(before.split("\n"), after.split("\n")))
+    """How many lines are not what they were."""
+    return sum(line.startswith("- ") for line in ndiff(before.splitlines(), after.splitlines()))
 
 
-@pytest.mark.parametrize(("form", "text"), TEXTS)
-def test_an_entry_is_put_and_taken_and_every_other_byte_stays(form: Form, text: str) -> None:
-    path = PATH[form]
-    try:
-        before = parsed(form, text)
-        there = before.servers(path)
-    except ConfigProblem:
-        assert "- a" in text
-        return
-    made = edited(form, text, before.put(path, "new", ENTRY), with_entry(before.data, path, "new", ENTRY), path)
-    if made is None:  # a form that is refused: what is put behind it would be another table's
-        assert form == "toml"
-        assert text.startswith("[m]\na =")
-        return
-    assert comments(form, made.text) == comments(form, text)
-    assert lost(text, made.text) <= (0 if form in ("toml", "yaml") and "m: {" not in text else 1)
-    try:
-        back = edited(form, made.text, made.take(path, "new"), before.data, path)
-    except ConfigProblem:
-        assert "m: {a" in text  # YAML in braces is put into, and not taken out of
-        return
-    assert back is not None
-    assert back.text == text or (form == "toml" and back.text.rstrip("\n") == text.rstrip("\n"))
-    assert there.keys() == back.servers(path).keys()
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(("client", "text"), TEXTS)
+def test_an_entry_is_put_and_taken_and_every_other_byte_stays(client: str, text: str, newline: str) -> None:
+    text = text.replace("\n", newline)
+    before = Document.read(client_named(client), text)
+    made = before.put("new", ENTRY)
+    assert made.servers == {**before.servers, "new": ENTRY}
+    assert comments(made.text) == comments(text)
+    assert "\n" not in made.text.replace(newline, "") or "\n" not in text
+    one_line = "\n" not in text or "extensions: {" in text
+    assert lost(text, made.text) <= (client == "cursor" or one_line)  # the comma before it
+    back = made.take("new").text
+    assert back == text or not before.servers or (client == "codex" and back.rstrip() == text.rstrip())
 
 
-@pytest.mark.parametrize(("form", "text"), TEXTS)
-def test_every_entry_can_be_taken_and_its_text_put_back(form: Form, text: str) -> None:
-    path = PATH[form]
-    try:
-        before = parsed(form, text)
-        names = list(before.servers(path))
-    except ConfigProblem:
-        return
-    for name in names:
-        try:
-            edit = before.take(path, name)
-        except ConfigProblem:
-            assert form == "yaml"
-            assert "{a" in text
-            continue
-        taken = edited(form, text, edit, without_entry(before.data, path, name), path)
-        if taken is None:
-            assert form == "yaml"
-            assert "? b" in text  # refused, since it cannot be told for certain
-            continue
-        assert comments(form, taken.text) == [each for each in comments(form, text) if each in taken.text]
-        assert edit.undone(taken.text) == text
-        raw = before.raw(path, name)
-        value = before.servers(path)[name]
-        again = edited(form, taken.text, taken.put(path, name, value, raw), before.data, path) if raw else None
-        assert again is not None or not raw or "m.a" in text or "*z" in text
+@pytest.mark.parametrize(("client", "text"), TEXTS)
+def test_each_entry_is_taken_and_the_comments_of_others_stay(client: str, text: str) -> None:
+    before = Document.read(client_named(client), text)
+    for name in before.servers:
+        after = before.take(name)
+        assert after.servers == {key: value for key, value in before.servers.items() if key != name}
+        assert lost(after.text, text) <= (client == "cursor" or "{a" in text)
+        assert {"# top", "# of b", "# of z", "# behind z"} & {*comments(text)} <= {*comments(after.text)}
 
 
-@pytest.mark.parametrize("form", ["json", "jsonc", "toml", "yaml"])
-@pytest.mark.parametrize("text", ["", "\n", "\r\n"])
-def test_an_empty_file_takes_an_entry(form: Form, text: str) -> None:
-    before = parsed(form, text)
-    made = edited(form, text, before.put(("m",), "new", ENTRY), {"m": {"new": ENTRY}}, ("m",))
-    assert made is not None
+@pytest.mark.parametrize("move", [False, True])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(("client", "text"), [*TEXTS, *((each, "") for each in ("cursor", "codex", "goose"))])
+def test_installing_and_undoing_gives_back_every_byte(
+    client: str, text: str, newline: str, move: bool, tmp_path: Path
+) -> None:
+    text = "\ufeff" * move + text.replace("\n", newline)
+    desk = Desk(tmp_path, client, text)
+    desk.install("atlas", move=move)
+    assert not desk.install("atlas", move=move).changes
+    assert desk.install("atlas", options=["--read-only"], move=True).changes
+    assert "--read-only" in desk.text
+    desk.uninstall()
+    assert desk.text == text
+    assert desk.behind() == {}
 
 
-def test_an_edit_is_undone_where_it_is_found_just_once() -> None:
-    text = "one two three"
-    edit = Edit(4, "2", "two", "one ", " three")
-    assert edit.undone(text) == "one 2 three"
-    assert edit.undone("and " + text) == "and one 2 three"
-    assert edit.undone("and " + text + ", " + text) is None
-    assert edit.undone("one TWO three") is None
+@pytest.mark.parametrize(("client", "text"), TEXTS)
+def test_undoing_after_another_program_wrote_the_file_gives_back_what_it_said(
+    client: str, text: str, tmp_path: Path
+) -> None:
+    desk = Desk(tmp_path, client, text)
+    before = Document.read(desk.client, text).servers
+    desk.install("atlas", move=True)
+    written = json.dumps(json.loads(desk.text), indent=1) if client == "cursor" else desk.text + "\n# new\n"
+    desk.path.write_text(written)
+    desk.uninstall()
+    after = Document.read(desk.client, desk.text)
+    assert after.servers == before
+    assert client == "cursor" or "# new" in desk.text
 
 
-def test_equal_values_of_other_types_are_not_the_same() -> None:
-    assert not same(1, True)
-    assert not same(1, 1.0)
-    assert same(float("nan"), float("nan"))
-    assert not same({"a": [1]}, {"a": [1, 2]})
-    assert settled({"a": {"b": {}}, "c": 1}, ("a", "b")) == {"c": 1}
+@pytest.mark.parametrize("client", ["cursor", "codex", "goose"])
+def test_a_missing_file_is_made_and_taken_away(client: str, tmp_path: Path) -> None:
+    desk = Desk(tmp_path, client, "")
+    desk.path.unlink()
+    desk.install("atlas")
+    assert list(Document.read(desk.client, desk.text).servers) == ["atc"]
+    desk.uninstall()
+    assert not desk.path.exists()
 
 
-_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=8,
-)
+UNKEPT = [
+    ("vscode", '{\n  // of a\n  "servers": {}\n}', "line 2, column 3: a comment stands here"),
+    ("zed", '{\n  "context_servers": {},\n}\n', "a comma stands before the end"),
+    ("codex", '[[z]]\n[mcp_servers."a"]\ncommand = "x"\n[[z]]\n', "put its tables in order"),
+    ("goose", "a:   1\nextensions: {}\n", "layout or comments that cannot be kept"),
+    ("goose", "b:\n  - 1\na:\n - 2\n", "layout or comments that cannot be kept"),
+]
 
 
-@given(_VALUES, st.sampled_from([None, 1, "\t"]), st.booleans())
-def test_json_is_read_as_the_standard_library_reads_it(value: Any, indent: Any, ascii_: bool) -> None:
-    text = json.dumps({"a": value}, indent=indent, ensure_ascii=ascii_)
-    assert same(parsed("json", text).data, {"a": value})
-    assert same(parsed("jsonc", text).data, {"a": value})
+@pytest.mark.parametrize(("client", "text", "why"), UNKEPT)
+def test_what_cannot_be_kept_is_not_written_and_the_entry_is_given_to_paste(
+    client: str, text: str, why: str, tmp_path: Path
+) -> None:
+    desk = Desk(tmp_path, client, text)
+    with pytest.raises(ConfigProblem, match=why) as raised:
+        plan_install(desk.client, desk.place, desk.machine, Wanted(("/opt/bin/atc",), tools=["atlas"]))
+    pasted = Document.read(desk.client, raised.value.paste)
+    assert list(pasted.servers) == ["atc"]
+    assert desk.text == text
+    if client in ("vscode", "zed"):
+        with pytest.raises(ConfigProblem, match=why):
+            plan_uninstall(desk.client, desk.place, desk.machine)
 
 
-@given(st.text('{}[]",:0123.eE+-tfn \\u/*\n', max_size=12))
-def test_what_is_no_json_is_refused_as_the_standard_library_refuses_it(text: str) -> None:
-    whole = f'{{"a":{text}}}'
-    try:
-        wanted = json.loads(whole)
-    except ValueError:
-        with pytest.raises(ConfigProblem):
-            parsed("json", whole)
-        return
-    assert same(parsed("json", whole).data, wanted) or "NaN" in text
+def test_equal_values_of_other_types_are_not_taken_for_the_same() -> None:
+    from atc.cli.clients.documents import _same
 
-
-@given(st.text("[]{}=.#'\"\\ \na1,", max_size=14))
-def test_no_toml_and_no_yaml_makes_the_reader_fail_otherwise(text: str) -> None:
-    for form in ("toml", "yaml", "jsonc"):
-        try:
-            document = parsed(form, text)  # type: ignore[arg-type]
-            edit = document.put(("m",), "new", ENTRY)
-            edited(form, text, edit, with_entry(document.data, ("m",), "new", ENTRY), ("m",))  # type: ignore[arg-type]
-        except ConfigProblem:
-            pass
+    pairs: list[tuple[Any, Any]] = [(1, True), (1, 1.0), ({"a": [1]}, {"a": [1, 2]})]
+    assert not any(_same(*pair) for pair in pairs)
+    assert _same(float("nan"), float("nan"))

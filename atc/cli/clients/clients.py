@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -23,7 +24,7 @@ from atc.tools.mcp.spec import read_specs
 
 Platform = Literal["linux", "mac", "windows"]
 Scope = Literal["user", "project"]
-Form = Literal["json", "jsonc", "toml", "yaml"]
+Form = Literal["json", "toml", "yaml"]
 _VARIABLE = re.compile(r"\$\{([A-Z_]+):-([^}]*)\}")
 
 
@@ -203,7 +204,8 @@ _OTHERS = re.compile(r"(?<!\$)\{(?:env|file):")
 _HTTP = ("http", "streamable-http")
 _STDIO = ("stdio", "local")
 _RESERVED = frozenset({"__proto__", "constructor", "prototype"})
-_COPIED = ("args", "cwd")
+_COMMAND = frozenset({"command", "args", "env", "cwd"})
+_ADDRESS = frozenset({"url", "headers"})
 
 
 def own_command(program: str | None = None, python: str = sys.executable) -> list[str]:
@@ -288,54 +290,41 @@ def is_atc(client: Client, entry: Any) -> bool:
 
 
 def movable(client: Client, name: str, entry: Any, environ: Mapping[str, str]) -> dict[str, Any] | str:
-    """An entry in the form that ATC's own files have (``mcpServers``), or why it stays where it is."""
+    """An entry under the keys that ATC's own files have (``mcpServers``), or why it stays where it is."""
     if name in _RESERVED or not name.isprintable() or not 0 < len(name) <= MAX_NAME:
         return "its name is not one that ATC uses"
     if not isinstance(entry, Mapping):
         return f"it is a {type(entry).__name__}, not a mapping"
     if entry.get("disabled") or entry.get("enabled") is False:
         return "it is switched off"
-    made = _converted(client.entry, entry)
-    if isinstance(made, str):
-        return made
-    if problem := _variables(client.entry, made, environ):
+    dialect = client.entry
+    ours = {dialect.command: "command", dialect.env: "env", dialect.url: "url", dialect.headers: "headers"}
+    left_out = {"type", "transport", "enabled", *dialect.dropped}
+    empty: tuple[Any, ...] = (None, "", [], {}, False)
+    made: dict[str, Any] = {
+        str(ours.get(key, key)): value for key, value in entry.items() if key not in left_out and value not in empty
+    }
+    if dialect.joined and isinstance(made.get("command"), list):
+        made["command"], *made["args"] = made["command"]
+    kind = entry.get("type", entry.get("transport"))
+    if not made.keys() & {"command", "url"}:
+        return "it has neither a command nor an address"
+    if "command" not in made and kind is None and (dialect.untyped == "sse" or dialect.url not in entry):
+        kind = "sse"
+    if kind not in (None, *(_STDIO if "command" in made else (*_HTTP, *dialect.http))):
+        return f"it is of the type {kind!r}" + (", and ATC speaks streamable HTTP" if "url" in made else "")
+    known = _COMMAND if "command" in made else _ADDRESS
+    if strange := [key for key in made if key not in known]:
+        return f"ATC has nothing for its {', '.join(map(repr, strange))}"
+    if problem := _variables(dialect, made, environ):
         return problem
     try:
+        json.dumps(entry, ensure_ascii=False, allow_nan=False).encode()
         read_specs({"mcpServers": {name: made}})
     except UsageError as error:
         return str(error)
-    return made
-
-
-def _converted(dialect: Dialect, entry: Mapping[str, Any]) -> dict[str, Any] | str:
-    kind = entry.get("type", entry.get("transport"))
-    address = next((key for key in (dialect.url, "url") if key in entry), None)
-    if dialect.command not in entry and address is None:
-        return "it has neither a command nor an address"
-    known = {"type", "transport", "disabled", "enabled", *dialect.dropped}
-    made: dict[str, Any] = {}
-    if dialect.command in entry:
-        if kind is not None and kind not in _STDIO:
-            return f"it is of the type {kind!r}"
-        known |= {dialect.command, dialect.env, *_COPIED}
-        command = entry[dialect.command]
-        if dialect.joined and isinstance(command, list) and command:
-            made = {"command": command[0], "args": command[1:]}
-        else:
-            made = {"command": command}
-        made |= {key: entry[key] for key in _COPIED if entry.get(key)}
-        made |= {"env": entry[dialect.env]} if entry.get(dialect.env) else {}
-    else:
-        assert address is not None
-        untyped = dialect.untyped if dialect.url == address else "sse"
-        if (kind is None and untyped == "sse") or (kind is not None and kind not in (*_HTTP, *dialect.http)):
-            return f"it is of the type {'sse' if kind is None else kind!r}, and ATC speaks streamable HTTP"
-        known |= {address, dialect.headers}
-        made = {"url": entry[address]}
-        made |= {"headers": entry[dialect.headers]} if entry.get(dialect.headers) else {}
-    strange = [key for key, value in entry.items() if key not in known and value not in (None, "", [], {}, False)]
-    if strange:
-        return f"ATC has nothing for its {', '.join(map(repr, strange))}"
+    except (TypeError, ValueError):
+        return "it holds a value that JSON does not have"
     return made
 
 

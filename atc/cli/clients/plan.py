@@ -23,9 +23,9 @@ from atc.cli.clients.clients import (
     place_of,
     words_of,
 )
-from atc.cli.clients.document import ConfigProblem, same
-from atc.cli.clients.editor import KINDS, Editor, Step, parsed, shown_diff
-from atc.cli.clients.state import ConfigFile, Record, State
+from atc.cli.clients.documents import ConfigProblem, Document, snippet
+from atc.cli.clients.shown import shown_diff
+from atc.cli.clients.state import ConfigFile, Record, State, digest
 from atc.errors import AtcError, UsageError
 from atc.tools.mcp.spec import MAX_SERVERS, read_specs
 from atc.tools.sources import mcp_source
@@ -55,7 +55,7 @@ class Plan:
     name: str
     after: str | None
     record: Record | None
-    servers: Mapping[str, Any]
+    servers: dict[str, Any]
     moved: list[str] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -68,8 +68,8 @@ class Plan:
 
     def diff(self) -> str:
         """The change of the client's file, in unified form, without credentials."""
-        before, after = (parsed(self.client.form, text) for text in (self.file.text, self.after or ""))
-        return shown_diff(before, after, str(self.file.target)) if self.changes else ""
+        before, after = (Document.read(self.client, text).servers for text in (self.file.text, self.after or ""))
+        return shown_diff(self.client, before, after, str(self.file.target)) if self.changes else ""
 
     def carry_out(self) -> Path | None:
         """Write it: a copy of the file, the servers, the record, and the file. Whatever is cut off loses no server.
@@ -134,37 +134,41 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
         )
     record, servers = state.record(), state.servers()
     try:
-        editor = Editor(client, file.text)
-        name = _name(client, editor.servers(), wanted.name, record)
-        made_keys = record.made_keys if record else editor.missing_keys()
-        _still_there(servers, editor.servers(), record)
-        moved, kept, notes = _move(client, editor, servers, machine) if wanted.move else ([], {}, [])
-        present = editor.servers()
+        document = Document.read(client, file.text)
+        present = document.servers
+        name = _name(client, present, wanted.name, record)
+        _still_there(servers, present, record)
+        before = None if file.content is None else file.text
+        record = None if record and record.before == before else record  # an installation or an undoing was cut off
+        document, moved, kept = _move(document, servers, machine) if wanted.move else (document, [], {})
         renamed = record.name if record and record.name != name and is_atc(client, present.get(record.name)) else ""
         old = present.get(name) or present.get(renamed) or {}
         words = [*wanted.command, "mcp", *_arguments(client, old, wanted, servers, state, kept)]
         entry = {**old, **own_entry(client, name, words)}
-        if renamed:
-            editor.take(renamed)
-        if not same(present.get(name), entry):
-            if name in present:
-                editor.take(name)
-            editor.put(name, entry)
+        document = document.take(renamed) if renamed else document
+        document = document.put(name, entry) if present.get(name) != entry else document
     except ConfigProblem as problem:
         words = [*wanted.command, "mcp", *_told(wanted)]
-        snippet = KINDS[client.form]("").put(client.key, wanted.name or NAME, own_entry(client, NAME, words)).new
-        raise by_hand(problem, file, snippet) from None
-    steps = (*(record.steps if record else ()), *editor.steps)
-    made_file = record.made_file if record else file.content is None
-    text = editor.document.text
-    kept_record = Record(
-        client=client.id, path=str(place.path), name=name, made_file=made_file, made_keys=made_keys, steps=steps
-    )
-    record = kept_record if editor.steps or record else None
-    plan = Plan(client, place, state, file, name, text, record, servers, moved, kept, notes + file.notes, entry)
+        name = wanted.name or NAME
+        raise by_hand(problem, file, snippet(client, {name: own_entry(client, name, words)})) from None
+    taken = {each: present[each] for each in moved}
+    if record is None and name in present:
+        taken[name] = present[name]
+    if document.text != file.text:
+        ours = record is None or record.after == digest(file.text)
+        record = Record(
+            client=client.id,
+            path=str(place.path),
+            name=name,
+            before=record.before if record else before,
+            after=digest(document.text) if ours else "",
+            taken={**(record.taken if record else {}), **taken},
+            behind={**(record.behind if record else {}), **{each: servers[each] for each in moved}},
+        )
+    plan = Plan(client, place, state, file, name, document.text, record, servers, moved, kept, [*file.notes], entry)
+    if lost := {key for each in moved for key in client.entry.dropped if "timeout" in key and key in present[each]}:
+        plan.notes.append(f"what they say of {', '.join(sorted(lost))} has no effect behind ATC")
     plan.notes += [f"{why}: {client.title} starts ATC in another folder" for why in _only_here(wanted.tools)]
-    if not editor.steps and record is None:
-        plan.servers = state.servers()
     if entry.get("disabled") or entry.get("enabled") is False:
         plan.notes.append(f"{name} is switched off in {client.title}")
     if place.scope == "project" and not place.chosen:
@@ -201,7 +205,7 @@ def look(client: Client, machine: Machine, scope: Scope) -> Found:
     here = place.here if scope == "user" else os.path.lexists(place.path)
     try:
         state, file = opened(client, place, machine)
-        servers = Editor(client, file.text).servers() if file.content is not None else {}
+        servers = Document.read(client, file.text).servers
         ours = [name for name, entry in servers.items() if is_atc(client, entry)]
         return Found(client, place, here, ", ".join(ours), len(state.servers()))
     except (UsageError, OSError) as error:
@@ -242,33 +246,28 @@ def only_one(ours: Sequence[str]) -> str:
     return ours[0] if ours else ""
 
 
-def _move(
-    client: Client, editor: Editor, servers: dict[str, Any], machine: Machine
-) -> tuple[list[str], dict[str, str], list[str]]:
+def _move(document: Document, servers: dict[str, Any], machine: Machine) -> tuple[Document, list[str], dict[str, str]]:
     moved: list[str] = []
     kept: dict[str, str] = {}
-    lost: dict[str, None] = {}
-    for name, entry in editor.servers().items():
-        if is_atc(client, entry):
+    for name, entry in document.servers.items():
+        if is_atc(document.client, entry):
             continue
-        made = movable(client, name, entry, machine.environ)
+        made = movable(document.client, name, entry, machine.environ)
         if isinstance(made, str):
             kept[name] = made
-        elif name in servers and not same(servers[name], made):
+        elif servers.get(name, made) != made:
             kept[name] = "behind ATC there is another one of this name already"
         elif name not in servers and len(servers) >= MAX_SERVERS:
             kept[name] = f"behind ATC there are {MAX_SERVERS} already"
         else:
             try:
-                editor.take(name, made)
+                document = document.take(name)
             except ConfigProblem as problem:
                 kept[name] = problem.what
                 continue
             servers[name] = made
             moved.append(name)
-            lost |= dict.fromkeys(key for key in client.entry.dropped if "timeout" in key and key in entry)
-    notes = [f"what they say of {', '.join(lost)} has no effect behind ATC"] if lost else []
-    return moved, kept, notes
+    return document, moved, kept
 
 
 def _arguments(
@@ -331,10 +330,9 @@ def _only_here(tools: Sequence[str]) -> Iterator[str]:
 
 def _still_there(servers: dict[str, Any], present: Mapping[str, Any], record: Record | None) -> None:
     """Forget servers behind ATC that never left the client's file: an installation was cut off."""
-    for step in record.steps if record else ():
-        left = step.moved is not None and same(servers.get(step.name), step.moved)
-        if left and step.name in present and same(present[step.name], step.value):
-            del servers[step.name]
+    for name, made in (record.behind if record else {}).items():
+        if record and servers.get(name) == made and present.get(name) == record.taken[name]:
+            del servers[name]
 
 
 def _located(problem: ConfigProblem, path: Path) -> ConfigProblem:
@@ -363,82 +361,50 @@ def plan_uninstall(client: Client, place: Place, machine: Machine, *, name: str 
     record, servers = state.record(), state.servers()
     if file.content is None and (record or servers) and not place.path.parent.is_dir():
         raise UsageError(f"there is no {place.path.parent}: the servers that moved are in {state.servers_path}")
+    as_written = record is not None and record.after == digest(file.text) and servers == record.behind
+    if record is not None and as_written and name in (None, record.name) and file.content is not None:
+        moved = list(record.behind)
+        return Plan(client, place, state, file, record.name, record.before, None, {}, moved, notes=file.notes)
     try:
-        editor = Editor(client, file.text)
-        plan = Plan(client, place, state, file, "", file.text, None, servers, notes=file.notes)
-        left = dict(servers)
-        present = editor.servers()
-        if record is None or not is_atc(client, present.get(name or record.name)):
-            ours = [each for each, entry in present.items() if is_atc(client, entry)]
-            if name is not None and name not in (*ours, record.name if record else ""):
-                raise UsageError(f"no entry {name!r} starts ATC in {place.path}: it has {', '.join(ours) or 'none'}")
-            plan.name = name or only_one(ours)
-            if plan.name in ours and (record is None or plan.name != record.name):
-                editor.take(plan.name)
-        plan.name = plan.name or (record.name if record else name or NAME)
-        for step in reversed(record.steps if record else ()):
-            _undo(plan, editor, step, left)
-        for other in [each for each in left if each not in plan.kept]:
-            if other in editor.servers():
-                plan.kept[other] = f"another one of this name is in the file now; it stays in {state.servers_path}"
-            else:
-                editor.put(other, _back(client, other, left.pop(other)))
-                plan.moved.append(other)
-        editor.prune(record.made_keys if record else ())
+        document = Document.read(client, file.text)
+        present = document.servers
+        ours = [each for each, entry in present.items() if is_atc(client, entry)]
+        known = record.name if record else ""
+        if name is not None and name not in (*ours, known):
+            raise UsageError(f"no entry {name!r} starts ATC in {place.path}: it has {', '.join(ours) or 'none'}")
+        name = name or (known if known in ours else only_one(ours)) or known or NAME
+        plan = Plan(client, place, state, file, name, None, None, dict(servers), notes=file.notes)
+        if name in ours:
+            document = document.take(name)
+        elif name in present and record is not None:
+            plan.kept[name] = "it is not ATC any more"
+        for each, entry in (record.taken if record else {}).items():
+            if _comes_back(plan, each, entry, document.servers.get(each), record.behind if record else {}):
+                document = document.put(each, entry)
     except ConfigProblem as problem:
         raise by_hand(problem, file, "") from None
-    plan.after, plan.servers = editor.document.text, left
-    nothing_left = plan.after.strip() in ("", "{}") and record is not None and record.made_file
-    if nothing_left or (file.content is None and not plan.after):
-        plan.after = None
+    for each in plan.servers:
+        plan.kept.setdefault(each, f"it was added behind ATC, and stays in {state.servers_path}")
+    plan.after = None if file.content is None and not document.text else document.text
     return plan
 
 
-def _undo(plan: Plan, editor: Editor, step: Step, left: dict[str, Any]) -> None:
-    present, name = editor.servers(), step.name
-    if step.action == "put":
-        if name not in present:
-            return
-        if is_atc(plan.client, present[name]):
-            editor.undo(step)
-        else:
-            plan.kept[name] = "it is not ATC any more"
-        return
-    if step.moved is not None and name not in left:
-        if name not in present:
-            plan.notes.append(f"{name!r} was taken out of {plan.state.servers_path.name} since, and does not come back")
-        return
-    if name in present:
-        if same(present[name], step.value):
-            left.pop(name, None)
-        elif step.moved is not None:
-            where = plan.state.servers_path
-            plan.kept[name] = f"another one of this name is in the file now; the one that moved stays in {where}"
-        elif not is_atc(plan.client, present[name]):
-            plan.kept[name] = "another one of this name is in the file now; the copies have the one before"
-        return
-    if step.moved is not None:
-        now = left.pop(name)
+def _comes_back(plan: Plan, name: str, entry: Any, now: Any, behind: Mapping[str, Any]) -> bool:
+    """Whether an entry that was taken out is put back; what it became behind ATC is dropped, or stays and is told."""
+    where = plan.state.servers_path
+    if name not in behind:
+        return now is None
+    if name not in plan.servers:
+        if now is None:
+            plan.notes.append(f"{name!r} was taken out of {where.name} since, and does not come back")
+        return False
+    if now is not None and now != entry:
+        plan.kept[name] = f"another one of this name is in the file now; the one that moved stays in {where}"
+        return False
+    if plan.servers[name] == behind[name]:
+        del plan.servers[name]
+    else:
+        plan.kept[name] = f"it was changed behind ATC: it comes back as it was, and the changed one stays in {where}"
+    if now is None:
         plan.moved.append(name)
-        if not same(now, step.moved):
-            editor.put(name, _back(plan.client, name, now))
-            return
-    editor.undo(step)
-
-
-def _back(client: Client, name: str, server: Any) -> dict[str, Any]:
-    """A server of our file in the form of a client."""
-    dialect = client.entry
-    if not isinstance(server, Mapping) or "command" not in server:
-        made = dict(server) if isinstance(server, Mapping) else {}
-        if "url" in made:
-            made = {dialect.url if key == "url" else dialect.headers if key == "headers" else key: value
-                    for key, value in made.items()}  # fmt: skip
-            made |= {"type": dialect.http[0]} if dialect.http else {}
-        return made
-    words = [str(server["command"]), *map(str, server.get("args") or [])]
-    made = own_entry(client, name, words)
-    if not dialect.joined and not server.get("args"):
-        made.pop("args")
-    made |= {dialect.env: server["env"]} if server.get("env") else {}
-    return made | ({"cwd": server["cwd"]} if server.get("cwd") else {})
+    return now is None

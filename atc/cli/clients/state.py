@@ -1,4 +1,4 @@
-"""What is on disk: a client's file, and what ATC remembers of it: each step, the servers behind it, and copies.
+"""What is on disk: a client's file, and what ATC remembers of it: what was there before, the servers behind it, copies.
 
 All that is remembered may hold credentials: folders of mode 0700, files of 0600.
 """
@@ -22,8 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from atc._host.files import lock, make_private, write_whole
 from atc.cli.clients.clients import Client, Machine, Place
-from atc.cli.clients.document import ConfigProblem
-from atc.cli.clients.editor import KINDS, Step
+from atc.cli.clients.documents import LIMITS, ConfigProblem
 from atc.errors import EnvironmentProblem, UsageError
 
 MOST_COPIES = 20
@@ -32,24 +31,33 @@ _COPY = re.compile(r"\.[0-9]{8}T[0-9]{6}[0-9]{6}Z\.bak\Z")
 
 
 class Record(BaseModel):
-    """What was done to one file, the oldest step first.
+    """What was done to one file.
 
     Attributes:
         path: the file, as the client names it.
-        made_file: whether there was no such file before.
-        made_keys: the keys of the mapping of servers that were not there before, from the root on.
         name: the name of ATC's entry.
+        before: its text before ATC was there; ``None`` if there was no file.
+        after: a digest of the text that ATC wrote: while the file has it, undoing writes ``before``. Empty: somebody
+            else wrote the file between two installations.
+        taken: the entries that were taken out, as they were: of servers behind ATC, and what ATC's entry replaced.
+        behind: those of them that moved, as ATC runs them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     client: str
     path: str
     name: str
-    made_file: bool = False
-    made_keys: tuple[str, ...] = ()
-    steps: tuple[Step, ...] = ()
+    before: str | None
+    after: str
+    taken: dict[str, Any] = {}
+    behind: dict[str, Any] = {}
+
+
+def digest(text: str) -> str:
+    """A digest of a file's text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class State:
@@ -85,7 +93,8 @@ class State:
             return None if content is None else Record.model_validate_json(content)
         except ValidationError:
             raise EnvironmentProblem(
-                f"{self._record_path} is damaged", fix="put the servers back by hand from the copies beside it"
+                f"{self._record_path} is damaged, or of another version of ATC",
+                fix="put the servers back by hand from the copies beside it",
             ) from None
 
     def keep(self, record: Record | None) -> None:
@@ -208,7 +217,7 @@ class ConfigFile:
             raise UsageError(f"{path} is no file: name another one with --config")
         if status.st_uid != os.geteuid() and os.geteuid() != 0:
             raise UsageError(f"{path} belongs to another user, whose file it would not stay: run ATC as that user")
-        limit = KINDS[client.form].limit
+        limit = LIMITS[client.form]
         if status.st_size > limit * _BYTES_A_CHARACTER:
             raise ConfigProblem(f"it has {status.st_size:,} bytes, and ATC edits none so long")
         content = target.read_bytes()

@@ -1,0 +1,434 @@
+"""A client's file, read, and one entry put into it or taken out: by tomlkit, ruamel.yaml, or the standard ``json``.
+
+What a library cannot write back letter for letter is not edited: the user gets the entry to paste.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from atc._host.extras import install_command
+from atc._host.trust import parse_toml
+from atc.cli.clients.clients import Client
+from atc.errors import EnvironmentProblem, UsageError
+from atc.tools.parse import parse_document
+
+LIMITS = {"json": 16_000_000, "toml": 250_000, "yaml": 250_000}
+"""Characters that a file may have, by its form."""
+_INDENTS = ((2, 2, 0), (2, 4, 2), (4, 2, 0), (4, 4, 2), (4, 6, 4))
+"""Of YAML: columns of a mapping, of a list, and of the dash in it, as people write them."""
+_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
+_LAST = "the-last-one"
+"""Stands for the last entry of YAML until it is written: an empty mapping would become another line."""
+
+
+class ConfigProblem(UsageError):
+    """A configuration cannot be read or edited. Nothing was written.
+
+    Attributes:
+        what: without the place.
+        paste: what the user can add by hand; empty if there is nothing.
+    """
+
+    def __init__(self, what: str, *, line: int = 0, column: int = 0, file: str = "", paste: str = "") -> None:
+        where = [file] if file else []
+        where += [f"line {line}, column {column}"] if line else []
+        super().__init__(f"{', '.join(where)}: {what}" if where else what)
+        self.what, self.line, self.column, self.paste = what, line, column, paste
+
+
+@dataclass(frozen=True)
+class Document:
+    """A configuration file, parsed.
+
+    Attributes:
+        text: of the whole file, without a byte order mark. ``data``: what it says.
+    """
+
+    client: Client
+    text: str
+    data: Any
+
+    @classmethod
+    def read(cls, client: Client, text: str) -> Document:
+        """Parse a text.
+
+        Raises:
+            ConfigProblem: it is not of the client's form, too long, nested too deeply, or has something else where
+                servers belong.
+        """
+        if len(text) > LIMITS[client.form]:
+            raise ConfigProblem(f"it has more than {LIMITS[client.form]:,} characters, and ATC edits none so long")
+        try:
+            made = cls(client, text, _READERS[client.form](text) if text.strip() else {})
+        except RecursionError:
+            raise ConfigProblem("it is nested too deeply") from None
+        _ = made.servers
+        return made
+
+    @property
+    def servers(self) -> dict[str, Any]:
+        """The servers by name; empty where there are none.
+
+        Raises:
+            ConfigProblem: something else stands in their place.
+        """
+        found = self.data
+        for depth in range(len(self.client.key) + 1):
+            if found is None:
+                return {}
+            if not isinstance(found, dict):
+                where = ".".join(self.client.key[:depth]) or "the file"
+                raise ConfigProblem(f"{where} is a {type(found).__name__}, not a mapping: repair it first")
+            found = found.get(self.client.key[depth]) if depth < len(self.client.key) else found
+        return dict(found or {})
+
+    def put(self, name: str, value: Mapping[str, Any]) -> Document:
+        """The document with an entry, new or in the place of the one of that name.
+
+        Raises:
+            ConfigProblem: the file is written in a way that cannot be kept.
+        """
+        if name in self.servers and self.client.form != "json":  # a library drops the comments behind what it replaces
+            return self.take(name).put(name, value)
+
+        def edit(root: Any, mapping: Callable[[], Any]) -> None:
+            for key in self.client.key:
+                if root.get(key) is None:
+                    root[key] = mapping()
+                root = root[key]
+            root[name] = _plain(value)
+
+        return self._edited(edit, lambda text: _json_put(text, (*self.client.key, name), value), name, value)
+
+    def take(self, name: str) -> Document:
+        """The document without an entry; comments behind it stay.
+
+        Raises:
+            ConfigProblem: as :meth:`put`.
+        """
+
+        def edit(root: Any, _: Callable[[], Any]) -> None:
+            for key in self.client.key:
+                root = root[key]
+            if len(root) == 1 and self.client.form == "yaml" and not root.fa.flow_style():
+                root[_LAST] = None
+            del root[name]
+
+        return self._edited(edit, lambda text: _json_take(text, self.client.key, name), name, None)
+
+    def _edited(
+        self, edit: Callable[[Any, Callable[[], Any]], None], in_json: Callable[[str], str], name: str, value: Any
+    ) -> Document:
+        unix = self.text.replace("\r\n", "\n")
+        dos = "\r\n" in self.text and unix.count("\n") == self.text.count("\r\n")
+        before = unix if dos else self.text
+        ended = before if before.endswith("\n") or not before.strip() else before + "\n"
+        if self.client.form == "json":
+            texts = [in_json(before)]
+        else:
+            after = (_with_tomlkit if self.client.form == "toml" else _with_ruamel)(ended, edit)
+            texts = _least(ended, after, toml=self.client.form == "toml") if ended.strip() else [after]
+            texts = [text.removesuffix("\n") if ended != before else text for text in texts]
+        expected = _changed(self.data, self.client.key, name, value)
+        for text in texts:
+            text = text.replace("\n", "\r\n") if dos else text
+            try:
+                made = Document.read(self.client, text)
+            except ConfigProblem:
+                continue
+            if _same(_settled(made.data, self.client.key), _settled(expected, self.client.key)):
+                return made
+        raise ConfigProblem(f"it is written in a way that ATC cannot edit and keep the rest as it is: {name!r}")
+
+
+def snippet(client: Client, servers: Mapping[str, Any]) -> str:
+    """Servers as a file of their own that holds nothing else."""
+    for key in reversed(client.key):
+        servers = {key: servers}
+    if client.form == "toml":
+        return str(_library("tomlkit").dumps(servers))
+    if client.form == "yaml":
+        import yaml
+
+        return str(yaml.safe_dump(servers, sort_keys=False, allow_unicode=True, width=10_000))
+    return _dumped(servers, indent=2) + "\n"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, in type too: ``1`` is neither ``True`` nor ``1.0``, and NaN is NaN."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other) or (one != one and other != other)
+
+
+def _changed(data: Any, keys: tuple[str, ...], name: str, value: Any) -> dict[str, Any]:
+    root = here = dict(data or {})
+    for key in keys:
+        here[key] = here = dict(here.get(key) or {})
+    here.pop(name, None)
+    if value is not None:
+        here[name] = dict(value)
+    return root
+
+
+def _settled(data: Any, keys: tuple[str, ...]) -> Any:
+    """The data without empty mappings at the end of ``keys``: to a client they are as good as missing."""
+    if not keys or not isinstance(data, dict) or keys[0] not in data:
+        return data or {}
+    below = _settled(data[keys[0]], keys[1:])
+    rest = {key: value for key, value in data.items() if key != keys[0]}
+    return {**rest, keys[0]: below} if below else rest
+
+
+def _plain(value: Any) -> Any:
+    """The value without classes of a library: tomlkit and ruamel make their own."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _library(name: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ImportError:
+        raise EnvironmentProblem(f"a file of this client is edited by {name}", fix=install_command("mcp")) from None
+
+
+# -- TOML and YAML: a library writes the whole, and what it added or removed is looked at ------------------------------
+
+
+def _read_toml(text: str) -> Any:
+    try:
+        return parse_toml(text)
+    except ValueError as error:  # tomllib tells the place in its message alone
+        what, place = str(error), _PLACE.search(str(error))
+        line, column = (int(place[1]), int(place[2])) if place else (0, 0)
+        what = what.replace(place[0], "").strip() if place else what
+        raise ConfigProblem(f"no TOML: {what}", line=line, column=column) from None
+
+
+def _read_yaml(text: str) -> Any:
+    try:
+        return parse_document(text, "it")
+    except UsageError as error:
+        raise ConfigProblem(f"no YAML: {error}") from None
+
+
+def _with_tomlkit(text: str, edit: Callable[[Any, Callable[[], Any]], None]) -> str:
+    tomlkit = _library("tomlkit")
+    try:
+        document = tomlkit.parse(text)
+        if tomlkit.dumps(document) != text:
+            raise ConfigProblem("its TOML has a layout that cannot be kept: put its tables in order")
+        edit(document, lambda: tomlkit.table(is_super_table=True))
+        return str(tomlkit.dumps(document))
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise ConfigProblem(f"its TOML is written in a way that ATC does not edit ({error})") from None
+
+
+def _with_ruamel(text: str, edit: Callable[[Any, Callable[[], Any]], None]) -> str:
+    ruamel = _library("ruamel.yaml")
+    try:
+        for mapping, sequence, offset in _INDENTS:
+            yaml = ruamel.YAML(typ="rt")
+            yaml.preserve_quotes, yaml.width = True, 1 << 20
+            yaml.explicit_start = text.startswith("---")
+            yaml.indent(mapping=mapping, sequence=sequence, offset=offset)
+            root = yaml.load(text)
+            if root is None:
+                edit(root := {}, dict)
+                return (text + _written(yaml, root)).lstrip("\n")
+            if _written(yaml, root) == text:
+                edit(root, dict)
+                return re.sub(rf"^ *{_LAST}:\n", "", _written(yaml, root), count=1, flags=re.MULTILINE)
+    except (ruamel.error.YAMLError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise ConfigProblem(f"its YAML is not edited: {' '.join(str(error).split())[:200]}") from None
+    raise ConfigProblem("its YAML has a layout or comments that cannot be kept")
+
+
+def _written(yaml: Any, root: Any) -> str:
+    out = io.StringIO()
+    yaml.dump(root, out)
+    return out.getvalue()
+
+
+def _least(before: str, after: str, *, toml: bool) -> list[str]:
+    """Texts to try for ``after``, the best first: nothing but whole lines is added or removed, and no comment.
+
+    Both libraries count the comments behind an entry to it, though they mostly speak of what follows.
+    """
+    count = len(after) - len(before)
+    longer, shorter = (after, before) if count > 0 else (before, after)
+    alike = next((at for at, (one, other) in enumerate(zip(before, after, strict=False)) if one != other), len(shorter))
+    at = shorter.rfind("\n", 0, alike) + 1
+    lines, rest = longer[at : at + abs(count)], longer[at + abs(count) :]
+    if longer[:at] + rest != shorter:
+        remarks = [line[line.index("#") :].strip() for line in before.splitlines() if "#" in line]
+        return [after] if all(remark in after for remark in remarks) else []
+    if count <= 0:
+        behind = _remarks(lines)
+        return [longer[:at] + (behind.lstrip("\n") if toml else behind) + rest]
+    if toml:  # a table may stand behind all others
+        apart = "" if not before.strip() or before.endswith("\n\n") else "\n"
+        return [before + apart + lines.strip("\n") + "\n", after]
+    between = _remarks(longer[:at]) if rest.strip() else ""
+    return [longer[: at - len(between)] + lines + between + rest, after]
+
+
+def _remarks(text: str) -> str:
+    """The comments and blank lines that a text ends with."""
+    lines = text.splitlines(keepends=True)
+    start = len(lines)
+    while start and (not lines[start - 1].strip() or lines[start - 1].lstrip().startswith("#")):
+        start -= 1
+    return "".join(lines[start:])
+
+
+# -- JSON: the standard decoder says where a value ends, and all around the entry is left as it stands -----------------
+
+
+class _Member(NamedTuple):
+    key: str
+    start: int
+    value: int
+    end: int
+
+
+def _refused(word: str) -> float:
+    raise ValueError(f"{word} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refused)
+_SPACE = re.compile(r"[ \t\r\n]*+")
+
+
+def _read_json(text: str) -> Any:
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        at = _skip(text, error.pos)
+        what = f"no JSON: {error.msg}"
+        if text[at : at + 2] in ("//", "/*"):
+            what = "a comment stands here, and ATC cannot keep comments in JSON"
+        elif text[at : at + 1] in ("}", "]", ",") and text[: at + 1].rstrip("]} \t\r\n").endswith(","):
+            what = "a comma stands before the end, which ATC cannot keep"
+        raise ConfigProblem(what, line=error.lineno, column=error.colno) from None
+    except ValueError as error:
+        raise ConfigProblem(str(error)) from None
+
+
+_READERS = {"json": _read_json, "toml": _read_toml, "yaml": _read_yaml}
+
+
+def _skip(text: str, at: int) -> int:
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches everywhere
+
+
+def _members(text: str, at: int) -> tuple[list[_Member], int]:
+    """The members of the object that begins at a place of a whole JSON text, and where its brace closes."""
+    found, at = [], _skip(text, at + 1)
+    while text[at] != "}":
+        start = at
+        key, at = _DECODER.raw_decode(text, at)
+        value = _skip(text, _skip(text, at) + 1)
+        end = _DECODER.raw_decode(text, value)[1]
+        found.append(_Member(key, start, value, end))
+        at = _skip(text, end)
+        at = _skip(text, at + 1) if text[at] == "," else at
+    return found, at
+
+
+def _reach(text: str, keys: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+    """Where the object at the end of the keys begins, or the last one on the way and the keys that are missing."""
+    at = _skip(text, 0)
+    for depth, key in enumerate(keys):
+        found = [member for member in _members(text, at)[0] if member.key == key]
+        if len(found) > 1:
+            line = text.count("\n", 0, found[1].start) + 1
+            raise ConfigProblem(f"{key!r} stands there twice: remove one of them", line=line, column=1)
+        if not found:
+            return at, keys[depth:]
+        at = found[0].value
+    return at, ()
+
+
+def _json_put(text: str, keys: tuple[str, ...], value: Any) -> str:
+    if not text.strip():
+        for key in reversed(keys):
+            value = {key: value}
+        return _dumped(value, indent=2) + "\n"
+    at, missing = _reach(text, keys)
+    if not missing:  # one of this name
+        end = _DECODER.raw_decode(text, at)[1]
+        return text[:at] + _laid_out(value, text, at, flat="\n" not in text[at:end]) + text[end:]
+    if text[at] != "{":  # null in the place of servers
+        return _json_put(text[:at] + "{}" + text[at + len("null") :], keys, value)
+    for key in reversed(missing[1:]):
+        value = {key: value}
+    members, close = _members(text, at)
+    if not members:
+        flat = "\n" not in text and close > 1 and text.strip() not in ("{}", "{ }")
+        lead = "" if flat else "\n" + _indent(text, at) + _unit(text)
+        tail = "" if flat else "\n" + _indent(text, at)
+        before = text[: at + 1] + lead
+        made = f"{_dumped(missing[0])}: {_laid_out(value, before, len(before), flat=flat)}"
+        return before + made + tail + text[close:]
+    before, last = text[: members[-1].end], members[-1]
+    lead = text[len(text[: last.start].rstrip(" \t\r\n")) : last.start]
+    flat = "\n" not in text[at:close]
+    if not flat and "\n" not in lead:
+        lead = "\n" + _indent(text, at) + _unit(text)
+    before += f",{lead}{_dumped(missing[0])}:{text[_skip_key(text, last) : last.value]}"
+    return before + _laid_out(value, before, len(before), flat=flat) + text[last.end :]
+
+
+def _json_take(text: str, keys: tuple[str, ...], name: str) -> str:
+    _reach(text, (*keys, name))  # a name that stands twice is refused
+    at, _ = _reach(text, keys)
+    members, close = _members(text, at)
+    index = [member.key for member in members].index(name)
+    if len(members) == 1:
+        return text[: at + 1] + text[close:]
+    if index == len(members) - 1:
+        return text[: members[index - 1].end] + text[members[index].end :]
+    return text[: members[index].start] + text[members[index + 1].start :]
+
+
+def _skip_key(text: str, member: _Member) -> int:
+    """Behind the colon of a member."""
+    return text.index(":", _DECODER.raw_decode(text, member.start)[1]) + 1
+
+
+def _laid_out(value: Any, text: str, at: int, *, flat: bool) -> str:
+    """A value as it would be written at a place: on one line, or with the indentation of the text."""
+    if flat:
+        return _dumped(value, separators=(",", ":") if '":' in text and '": ' not in text else None)
+    return _dumped(value, indent=_unit(text)).replace("\n", "\n" + _indent(text, at))
+
+
+def _dumped(value: Any, **options: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, **options)
+    return json.dumps(value, **options) if re.search("[\ud800-\udfff]", text) else text
+
+
+def _unit(text: str) -> str:
+    """One step of indentation."""
+    found = re.search(r"\n([ \t]+)\S", text)
+    return found[1] if found else "  "
+
+
+def _indent(text: str, at: int) -> str:
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
