@@ -23,9 +23,9 @@ from mcp.server.auth.provider import TokenVerifier as Verifier
 from pydantic import AnyHttpUrl, ConfigDict, TypeAdapter
 from starlette.authentication import AuthenticationError
 
+from atc._host.addresses import is_safe_address
 from atc._host.files import make_private
 from atc.errors import EnvironmentProblem, UsageError
-from atc.serve.accepting import is_loopback
 from atc.serve.mcp.client import TOKEN
 from atc.serve.tokens import Tenants, read_token
 
@@ -123,7 +123,7 @@ class Issuer:
 
     def __init__(self, url: str, fetch: Fetch | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         parts = urlsplit(url)
-        if not _safe(url) or parts.query or parts.fragment or parts.username is not None:
+        if not is_safe_address(url) or parts.query or parts.fragment or parts.username is not None:
             raise UsageError(f"--oauth-issuer takes https://HOST (http:// on this machine alone), not {url!r}")
         self.url = url
         self._fetch = fetch or fetched
@@ -173,7 +173,7 @@ class Issuer:
         if metadata is None:
             metadata = await self._discover()
         found = metadata.get(name)
-        if not isinstance(found, str) or not _safe(found):
+        if not isinstance(found, str) or not is_safe_address(found):
             raise IssuerUnreachable(f"the metadata of the authorization server has no {name} that can be used")
         return found
 
@@ -212,16 +212,6 @@ def keys_of(document: Mapping[str, Any]) -> dict[str | None, Key]:
             continue
         found[name] = Key(key, fits)
     return found
-
-
-def _safe(url: str) -> bool:
-    """Whether nobody between here and there can change what is answered."""
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-    except ValueError:
-        return False
-    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
 
 
 async def fetched(url: str, form: Mapping[str, str] | None = None, auth: tuple[str, str] | None = None) -> Any:
