@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -14,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from atc import parts
+from atc._host.addresses import is_safe_address
 from atc._host.trust import TrustedFileSource
 from atc._records.choices import SCORERS, ApproveChoice, AskUserChoice, PlannedRanking, WarningsChoice
 from atc._records.prices import Price
@@ -25,23 +24,6 @@ from atc.parts import RETRIEVAL
 def _names(value: Any) -> Any:
     """``"numpy, pandas"`` as a list."""
     return [name for part in value.split(",") if (name := part.strip(" []\"'"))] if isinstance(value, str) else value
-
-
-def is_safe_address(url: str) -> bool:
-    """Return whether nobody between here and an address reads or changes what is exchanged: https, or this machine."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:
-        return False
-    if not host or "@" in parts.netloc or not url.isascii() or not url.isprintable() or " " in url:
-        return False
-    if parts.scheme == "https":
-        return True
-    try:
-        return parts.scheme == "http" and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
-    except ValueError:
-        return False
 
 
 ShowValues = Literal["previews", "keys", "never"]

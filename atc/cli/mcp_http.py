@@ -130,7 +130,7 @@ def settings_of(given: HttpOptions) -> HttpSettings:
         UsageError: options do not fit each other, or a file is not what it should be.
         EnvironmentProblem: a token cannot be kept.
     """
-    from atc.serve.accepting import is_loopback
+    from atc._host.addresses import is_loopback
     from atc.serve.http import tls_files
     from atc.serve.mcp.http import HttpSettings
 
@@ -182,9 +182,10 @@ def _lock(given: HttpOptions, here: bool) -> Lock:
 
 
 def _own_lock(given: HttpOptions, here: bool, tokens: dict[str, str]) -> Lock:
-    from atc.serve.accepting import is_loopback
+    from atc._host.addresses import is_loopback
+    from atc.serve.mcp.consent import routes_of
     from atc.serve.mcp.http import Lock, Resource
-    from atc.serve.mcp.oauth_own import OwnServer, routes_of
+    from atc.serve.mcp.oauth_own import OwnServer
     from atc.serve.mcp.tokens import TokenVerifier, kept_token
     from atc.serve.tokens import Tenants
 

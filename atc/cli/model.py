@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Table
 
+from atc._host.addresses import is_loopback
 from atc.catalogue.index import minilm
 from atc.cli import options
 from atc.cli.console import guarded, print_json, print_table
@@ -119,7 +119,7 @@ def serve(
     Callers must show the key in ATC_SERVE_KEY, if that is set.
     """
     key = os.environ.get("ATC_SERVE_KEY", "")
-    if not key and not _is_loopback(host):
+    if not key and not is_loopback(host):
         raise UsageError(f"--host {host} lets other machines in: set ATC_SERVE_KEY to a key that they must show")
     chosen = EmbeddedModel(choose_model(f"embedded:{model}").model, slots, None, context_tokens)
     chosen.check()
@@ -134,13 +134,6 @@ def serve(
     finally:
         server.stop()
     raise EnvironmentProblem(f"the server ended by itself; its log is {server.log}")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 @app.command()

@@ -160,7 +160,7 @@ def serve(
     from the settings (--set wall_s=60, or ATC_WALL_S). It ends on SIGTERM, after its runs.
     """
     try:
-        from atc.serve.accepting import is_loopback
+        from atc._host.addresses import is_loopback
         from atc.serve.http import tls_files
         from atc.serve.sandbox.accounts import CountingLoop
         from atc.serve.sandbox.server import serve as run_service

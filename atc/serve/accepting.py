@@ -310,14 +310,6 @@ def listen(host: str, port: int) -> socket.socket:
     return sock
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def raise_descriptors(needed: int) -> int:
     """Raise this process's soft limit of descriptors to what is needed, as far as it may. Return what there are."""
     try:

@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import json
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import jwt
@@ -34,7 +35,6 @@ from atc.serve.mcp.tokens import (
     Issuer,
     IssuerUnreachable,
     JwtVerifier,
-    keys_of,
     verifier_of,
 )
 from tests.support.issuers import ISSUER, RESOURCE, FakeIssuer, claims, ec_key, forged, public, rsa_key, signed
@@ -48,6 +48,15 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of what is kept of an issuer's keys, PyJWT's own included."""
+    made = Clock()
+    for module in (tokens, jwt.jwks_client, jwt.jwk_set_cache, jwt.api_jwk):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=made, time=time.time))
+    return made
 
 
 def verifying(fake: FakeIssuer, clock: Clock | None = None) -> JwtVerifier:
@@ -203,8 +212,8 @@ def test_any_text_is_judged(text: str) -> None:
     assert asyncio.run(verifying(FakeIssuer()).verify_token(text)) is None
 
 
-async def test_a_flood_of_unknown_keys_asks_the_issuer_once_a_minute() -> None:
-    fake, clock = FakeIssuer(), Clock()
+async def test_a_flood_of_unknown_keys_asks_the_issuer_once_a_minute(clock: Clock) -> None:
+    fake = FakeIssuer()
     verifier = verifying(fake, clock)
     assert await verifier.verify_token(signed()) is not None
     fake.asked.clear()
@@ -218,8 +227,8 @@ async def test_a_flood_of_unknown_keys_asks_the_issuer_once_a_minute() -> None:
     assert await verifier.verify_token(signed(rsa_key(2048, 1), header={"kid": "new"})) is not None
 
 
-async def test_a_key_that_was_taken_back_stops_counting() -> None:
-    fake, clock = FakeIssuer(), Clock()
+async def test_a_key_that_was_taken_back_stops_counting(clock: Clock) -> None:
+    fake = FakeIssuer()
     verifier = verifying(fake, clock)
     token = signed()
     assert await verifier.verify_token(token) is not None
@@ -228,8 +237,8 @@ async def test_a_key_that_was_taken_back_stops_counting() -> None:
     assert await verifier.verify_token(token) is None
 
 
-async def test_known_keys_serve_while_the_issuer_is_down_but_not_for_ever() -> None:
-    fake, clock = FakeIssuer(), Clock()
+async def test_known_keys_serve_while_the_issuer_is_down_but_not_for_ever(clock: Clock) -> None:
+    fake = FakeIssuer()
     fake.down = True
     verifier = verifying(fake, clock)
     with pytest.raises(IssuerUnreachable):
@@ -279,10 +288,27 @@ async def test_metadata_that_is_not_the_issuer_s_is_not_used(changed: dict[str, 
         {"keys": [public(rsa_key(), "one", alg="HS256")]},
         {"keys": [public(rsa_key(), "one", alg="none")]},
         {"keys": [{**public(rsa_key(), "one"), "kid": ["one"]}]},
+        {"keys": [{**public(rsa_key(), "one"), "alg": ["RS256"]}]},
     ],
 )
-def test_what_is_no_key_to_sign_with_is_left_out(document: dict[str, Any]) -> None:
-    assert keys_of(document) == {}
+async def test_what_is_no_key_to_sign_with_is_left_out(document: dict[str, Any]) -> None:
+    fake = FakeIssuer()
+    key = rsa_key(1024) if document == {"keys": [public(rsa_key(1024), "one")]} else rsa_key()
+    fake.document = document
+    assert await verifying(fake).verify_token(signed(key)) is None
+    if isinstance(listed := document.get("keys"), list):  # it does not keep the others from counting
+        listed.append(public(rsa_key(2048, 1), "two"))
+        fake = FakeIssuer()
+        fake.document = document
+        assert await verifying(fake).verify_token(signed(key)) is None
+        assert await verifying(fake).verify_token(signed(rsa_key(2048, 1), header={"kid": "two"})) is not None
+
+
+async def test_a_token_that_names_no_key_is_verified_by_the_only_one() -> None:
+    for name in ("one", None):
+        fake = FakeIssuer(public(rsa_key(), name), public(rsa_key(2048, 1), "enc", use="enc"))
+        assert await verifying(fake).verify_token(signed(header={})) is not None
+        assert await verifying(fake).verify_token(signed(rsa_key(2048, 1), header={})) is None
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
+import jwt
 import pytest
 from mcp import Client
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
@@ -21,8 +22,9 @@ from pydantic import AnyUrl
 
 from atc.errors import UsageError
 from atc.serve.mcp import oauth_own
+from atc.serve.mcp.consent import routes_of
 from atc.serve.mcp.http import HttpSettings, Lock, Names, Resource
-from atc.serve.mcp.oauth_own import ACCESS_S, CODE_S, REFRESH_S, TRIES, OwnServer, redirect_allowed, routes_of
+from atc.serve.mcp.oauth_own import ACCESS_S, CODE_S, REFRESH_S, TRIES, OwnServer, redirect_allowed
 from tests.support.browser import browsing
 from tests.support.mcp_http import Caller, calling, listening, opening
 
@@ -40,7 +42,6 @@ class Clock:
     ahead = 0.0
 
     def __call__(self) -> float:
-        import time
 
         return time.time() + self.ahead
 
@@ -317,7 +318,7 @@ async def test_who_was_let_in_stays_so_after_a_restart(tmp_path: Path) -> None:
     kept = path.read_text()
     assert tokens["access_token"] not in kept
     assert tokens["refresh_token"] not in kept
-    assert [each["client_id"] for each in json.loads(kept)["clients"]] == [client]
+    assert [each["client"] for each in json.loads(kept)["consents"].values()] == [client]
     async with calling(served(own(path))) as caller:
         assert await use(caller, tokens["access_token"]) == 200
         form = {"grant_type": "refresh_token", "client_id": client, "refresh_token": tokens["refresh_token"]}
@@ -325,7 +326,7 @@ async def test_who_was_let_in_stays_so_after_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"clients": [7], "tokens": {}}', '{"clients": [], "tokens": {"a": {}}}']
+    "text", ["", "{}", "[]", '{"key": "x", "consents": [7]}', '{"key": "x", "consents": {"a": {}}}']
 )
 def test_a_damaged_file_is_said_to_be(tmp_path: Path, text: str) -> None:
     path = tmp_path / "clients.json"
@@ -334,54 +335,66 @@ def test_a_damaged_file_is_said_to_be(tmp_path: Path, text: str) -> None:
         own(path)
 
 
-async def test_a_flood_of_registrations_does_not_put_out_who_was_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oauth_own, "MAX_CLIENTS", 5)
-    monkeypatch.setattr(oauth_own, "MAX_ASKED", 3)
+async def test_a_flood_leaves_nothing_and_puts_out_nobody() -> None:
     server = own()
     async with calling(served(server)) as caller:
-        client, tokens = await let_in(caller)
+        _, tokens = await let_in(caller)
+        kept = repr(server)
+        early = await authorize(caller, (await registered(caller)).json()["client_id"])
         for _ in range(20):
-            other = (await registered(caller)).json()
-            if "client_id" in other:
-                await authorize(caller, other["client_id"])
-        assert len(server.clients) <= 5
-        assert len(server.asked) <= 3
-        assert client in server.clients
+            other = (await registered(caller)).json()["client_id"]
+            for _ in range(5):
+                await authorize(caller, other)
+        assert repr(server) == kept, "nothing is kept of who only asks"
+        assert (await decide(caller, early)).status_code == 303
         assert await use(caller, tokens["access_token"]) == 200
 
 
-async def test_a_flood_does_not_put_out_a_login_that_waits_for_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oauth_own, "MAX_CLIENTS", 5)
-    monkeypatch.setattr(oauth_own, "MAX_ASKED", 8)
-    server, later = own(), [0.0]
-    server.clock = lambda: time.time() + later[0]
-    async with calling(served(server)) as caller:
-        client = (await registered(caller)).json()["client_id"]
-        early = (await registered(caller)).json()["client_id"]
-        asked = await authorize(caller, client)
-        (waiting,) = server.asked
-        for _ in range(20):
-            other = (await registered(caller)).json()
-            for _ in range(10 * ("client_id" in other)):
-                await authorize(caller, other["client_id"])
-        assert waiting in server.asked
-        assert {client, early} <= server.clients.keys(), "both may just be signing in"
-        assert (len(server.clients), len(server.asked)) == (5, 8)
-        code = sent(await decide(caller, asked))["code"]
-        assert "access_token" in (await token(caller, client, code=code)).json()
-        later[0] = oauth_own.ASKED_S + 1
-        assert "client_id" in (await registered(caller)).json(), "who asked in vain makes room later"
-        assert client in server.clients
-
-
-async def test_a_client_pushes_out_its_own_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oauth_own, "MAX_ASKED_BY_CLIENT", 2)
+async def test_wrong_pass_phrases_are_counted_for_so_many_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oauth_own, "MAX_TRIED", 3)
     server = own()
     async with calling(served(server)) as caller:
         client = (await registered(caller)).json()["client_id"]
-        for _ in range(4):
-            await authorize(caller, client)
-    assert len(server.asked) == 2
+        for _ in range(6):
+            assert (await decide(caller, await authorize(caller, client), "guess")).status_code == 403
+    assert len(server.tried) == 3
+
+
+async def test_what_another_server_signed_or_for_another_use_counts_for_nothing() -> None:
+    one, other = own(), own()
+    async with calling(served(one)) as caller, calling(served(other)) as elsewhere:
+        client, tokens = await let_in(caller)
+        assert await use(elsewhere, tokens["access_token"]) == 401
+        assert (await authorize(elsewhere, client)).status_code == 400
+        assert (await authorize(caller, tokens["access_token"])).status_code == 400
+        code = sent(await decide(caller, await authorize(caller, client)))["code"]
+        for signed in (client, code, tokens["refresh_token"]):
+            assert await use(caller, signed) == 401
+        unsigned = jwt.encode(jwt.decode(code, options={"verify_signature": False}), None, algorithm="none")
+        assert (await token(caller, client, code=unsigned)).status_code == 400
+
+
+async def test_a_request_waits_for_the_owner_for_a_while_and_counts_once() -> None:
+    server = own()
+    clock = server.clock
+    assert isinstance(clock, Clock)
+    async with calling(served(server)) as caller:
+        client = (await registered(caller)).json()["client_id"]
+        asked, late = await authorize(caller, client), await authorize(caller, client)
+        assert "code" in sent(await decide(caller, asked))
+        assert (await decide(caller, asked)).status_code == 410
+        clock.ahead = oauth_own.ASKED_S + 1
+        assert (await decide(caller, late)).status_code == 410
+
+
+async def test_a_client_with_a_secret_must_show_it() -> None:
+    async with calling(served(own())) as caller:
+        made = (await registered(caller, token_endpoint_auth_method="client_secret_post")).json()
+        code = sent(await decide(caller, await authorize(caller, made["client_id"])))["code"]
+        for wrong in ({}, {"client_secret": "guess"}):
+            assert (await token(caller, made["client_id"], code=code, **wrong)).status_code == 401
+        right = await token(caller, made["client_id"], code=code, client_secret=made["client_secret"])
+        assert right.status_code == 200
 
 
 async def test_what_anybody_may_send_is_small() -> None:

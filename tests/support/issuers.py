@@ -48,13 +48,14 @@ class FakeIssuer:
         self.asked: list[str] = []
         self.down = False
         self.said: dict[str, Any] = {}
+        self.document: Mapping[str, Any] = {"keys": self.keys}
 
     async def fetch(self, url: str) -> Mapping[str, Any]:
         self.asked.append(url)
         if self.down:
             raise IssuerUnreachable("down")
         if url == self.metadata["jwks_uri"]:
-            return {"keys": self.keys}
+            return self.document
         if url == "https://login.example.org/.well-known/openid-configuration/realm":
             return self.metadata
         raise IssuerUnreachable("404")

@@ -31,7 +31,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp
 
-from atc.serve.accepting import Crowd, is_loopback, listen, raise_descriptors
+from atc._host.addresses import is_loopback
+from atc.serve.accepting import Crowd, listen, raise_descriptors
 from atc.serve.http import DrainingServer, readiness
 from atc.serve.mcp.gateway import Gateway
 from atc.serve.mcp.requests import Answer, answer

@@ -1,7 +1,8 @@
 """A small authorization server for one person: clients register, and the owner lets each in by a pass phrase.
 
-OAuth 2.1 as the MCP specification asks for: codes count once and for a minute, PKCE with S256, exact redirect
-addresses, short-lived access tokens, refresh tokens that change at every use. Of tokens only digests are kept.
+OAuth 2.1 as the MCP specification asks for, by the SDK's handlers; this is what they ask (the SDK's provider). Clients,
+requests, codes and tokens are not kept but signed, so a stranger fills nothing. Of what the owner agreed to it is kept
+which tokens are the latest: codes count once and for a minute, and refresh tokens change at every use.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import json
 import re
 import secrets
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+import jwt
 from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
@@ -26,57 +29,38 @@ from mcp.server.auth.provider import (
     RefreshToken,
     RegistrationError,
     TokenError,
-    construct_redirect_uri,
 )
-from mcp.server.auth.routes import create_auth_routes
-from mcp.server.auth.settings import ClientRegistrationOptions, RevocationOptions
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
-from starlette.datastructures import UploadFile
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
 
+from atc._host.addresses import is_safe_address
 from atc._host.files import make_private, write_whole
 from atc.errors import EnvironmentProblem, UsageError
-from atc.serve.accepting import is_loopback
-from atc.serve.mcp.tokens import exact_url
-from atc.serve.pages.kit import page_of
 from atc.serve.tokens import digest_of
 
-MAX_CLIENTS, MAX_ASKED, MAX_TOKENS = 1_000, 1_000, 2_000
-"""Clients, requests that wait for the owner, and tokens, spent ones too."""
-MAX_ASKED_BY_CLIENT = 5
-"""Requests of one client that wait: of more, its own oldest goes."""
-MAX_REDIRECTS, MAX_URI, MAX_STATE = 10, 500, 2000
+MAX_REDIRECTS, MAX_URI, MAX_STATE, MAX_CLIENT = 10, 500, 2000, 2500
+"""Redirect addresses of a client; characters of one, of a request's state, and of a client's name here."""
 ASKED_S, CODE_S, ACCESS_S, REFRESH_S = 600.0, 60.0, 3600.0, 30 * 86400.0
 """Seconds that a request waits for the owner, and that a code, an access token and a refresh token count."""
-TRIES = 5
-"""Wrong pass phrases after which a request is dropped."""
+TRIES, MAX_TRIED = 5, 1000
+"""Wrong pass phrases after which a request is dropped, and requests of which they are counted."""
 OWNER = "owner"
 _PLACE = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?|\[[0-9A-Fa-f:]+\](:[0-9]+)?")
 _WEB_SCHEMES = "about blob data file filesystem ftp javascript vbscript view-source ws wss".split()
 
 
 @dataclass
-class Asked:
-    """A request of a client that waits for the owner."""
+class Consent:
+    """What the owner agreed to. When a code or a token of it that was used comes again, it is stolen: all end.
 
-    client: OAuthClientInformationFull
-    params: AuthorizationParams
-    until: float
-    wrong: int = 0
+    Attributes:
+        client: that it is for.
+        until: seconds since 1970; after it no token of it counts.
+        latest: number of the tokens that count; 0: none does any more.
+    """
 
-
-@dataclass
-class Grant:
-    """What a token is good for. Tokens of one consent are a family: when one is stolen, all end."""
-
-    kind: str
     client: str
-    scopes: list[str]
-    family: str
-    until: float
-    spent: bool = False
+    until: float = 0.0
+    latest: int = 0
 
 
 @dataclass
@@ -87,10 +71,12 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         url: its issuer.
         resource: the server that its tokens are for.
         phrase: of the owner.
-        path: of the file in which clients and digests are kept; only its owner can read it.
+        path: of the file in which the key and the consents are kept; only its owner can read it.
         scopes: of every token.
         clock: seconds since 1970.
-        registered: when each client registered.
+        key: signs. It is not made of the pass phrase: whoever registers could try phrases on it.
+        consents: by the name that their code and tokens have.
+        tried: wrong pass phrases, by request.
     """
 
     url: str
@@ -99,248 +85,211 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     path: Path | None = None
     scopes: list[str] = field(default_factory=list)
     clock: Callable[[], float] = time.time
-    clients: dict[str, OAuthClientInformationFull] = field(default_factory=dict)
-    tokens: dict[str, Grant] = field(default_factory=dict)
-    asked: dict[str, Asked] = field(default_factory=dict)
-    registered: dict[str, float] = field(default_factory=dict)
-    codes: dict[str, AuthorizationCode] = field(default_factory=dict)
-    redeemed: dict[str, str] = field(default_factory=dict)
+    key: str = field(default_factory=secrets.token_urlsafe)
+    consents: dict[str, Consent] = field(default_factory=dict)
+    tried: OrderedDict[str, int] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
         if self.path is not None:
             self._load(self.path)
 
-    # -- clients -------------------------------------------------------------------------------------------------------
-
-    async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
-        """A client that registered."""
-        return self.clients.get(client_id)
-
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
-        """Take a client in: it may ask the owner, and nothing else.
-
-        Raises:
-            RegistrationError: its redirect addresses are not safe, or too many clients are in use, or new: whoever
-                comes pushes out nobody who may just be signing in.
-        """
+        """Give a client an id that says what it registered: it may ask the owner, and nothing else."""
         uris = [str(uri) for uri in client_info.redirect_uris or ()]
         if not uris or len(uris) > MAX_REDIRECTS or not all(map(redirect_allowed, uris)):
             raise RegistrationError(
                 "invalid_redirect_uri", "redirect addresses are https, http on this machine, or an application's own"
             )
-        used = {grant.client for grant in self.tokens.values()} | {
-            *(each.client.client_id for each in self.asked.values()),
-            *(each.client_id for each in self.codes.values()),
+        said = {
+            "redirect_uris": uris,
+            "token_endpoint_auth_method": client_info.token_endpoint_auth_method,
+            "client_name": (client_info.client_name or "")[:80],
         }
-        if len(self.clients) >= MAX_CLIENTS:
-            old = self.clock() - ASKED_S
-            unused = [name for name, since in self.registered.items() if name not in used and since <= old]
-            if not unused:
-                raise RegistrationError("invalid_client_metadata", "too many clients are in use: try again later")
-            for name in unused:
-                del self.clients[name], self.registered[name]
-        self.registered[client_info.client_id] = self.clock()
-        self.clients[client_info.client_id] = OAuthClientInformationFull(
-            client_id=client_info.client_id,
-            client_secret=client_info.client_secret,
-            client_id_issued_at=client_info.client_id_issued_at,
-            client_secret_expires_at=client_info.client_secret_expires_at,
-            redirect_uris=client_info.redirect_uris,
-            token_endpoint_auth_method=client_info.token_endpoint_auth_method,
-            grant_types=[each for each in client_info.grant_types if each in ("authorization_code", "refresh_token")],
-            client_name=(client_info.client_name or "")[:80],
+        client_info.client_id = self._signed("client", client_info.client_id, said)
+        if len(client_info.client_id) > MAX_CLIENT:
+            raise RegistrationError("invalid_redirect_uri", "the redirect addresses are too long: register fewer")
+        if client_info.client_secret is not None:
+            client_info.client_secret = self._secret(client_info.client_id)
+
+    async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
+        said = self._read("client", client_id)
+        if said is None:
+            return None
+        return OAuthClientInformationFull(
+            client_id=client_id,
+            client_secret=None if said["token_endpoint_auth_method"] == "none" else self._secret(client_id),
+            grant_types=["authorization_code", "refresh_token"],
             scope=" ".join(self.scopes) or None,
+            **{name: said[name] for name in ("redirect_uris", "token_endpoint_auth_method", "client_name")},
         )
 
-    # -- the owner's word ----------------------------------------------------------------------------------------------
-
     async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
-        """The page on which the owner decides.
-
-        Raises:
-            AuthorizeError: the request is for another server, its challenge is none of S256, or too many requests
-                wait: a new one pushes out none of another client's.
-        """
         if params.resource is not None and params.resource.rstrip("/") != self.resource.rstrip("/"):
             raise AuthorizeError("invalid_target", "this authorization server is for one resource alone")
         if len(params.code_challenge) != 43 or len(params.state or "") > MAX_STATE:
             raise AuthorizeError("invalid_request", "code_challenge must be of S256, and state short")
-        now = self.clock()
-        self.asked = {name: each for name, each in self.asked.items() if each.until > now}
-        own = [name for name, each in self.asked.items() if each.client.client_id == client.client_id]
-        if len(own) >= MAX_ASKED_BY_CLIENT:
-            del self.asked[own[0]]
-        elif len(self.asked) >= MAX_ASKED:
-            raise AuthorizeError("temporarily_unavailable", "too many requests wait for the owner: try again later")
-        name = secrets.token_urlsafe(32)
-        self.asked[name] = Asked(client, params, now + ASKED_S)
-        return f"{self.url}/consent?request={name}"
+        said = {"client": client.client_id, "name": client.client_name, "params": params.model_dump(mode="json")}
+        return f"{self.url}/consent?request={self._signed('request', secrets.token_hex(16), said, ASKED_S)}"
 
-    def waiting(self, name: str) -> Asked | None:
-        """A request that waits for the owner."""
-        found = self.asked.get(name)
-        return found if found is not None and found.until > self.clock() else None
+    def waiting(self, request: str) -> Mapping[str, Any] | None:
+        """What a request says that waits for the owner: the ``client``, its ``name`` and its ``params``."""
+        said = self._read("request", request)
+        return None if said is None or self._ended(said) or self.tried.get(said["jti"], 0) >= TRIES else said
 
-    def allow(self, name: str, phrase: str) -> str | None:
+    def allow(self, request: str, phrase: str) -> str | None:
         """A code for the client of a request; None where the phrase is not the owner's or nothing waits."""
-        asked = self.waiting(name)
-        if asked is None:
+        said = self.waiting(request)
+        if said is None:
             return None
         if not hmac.compare_digest(digest_of(phrase.strip()), digest_of(self.phrase)):
-            asked.wrong += 1
-            if asked.wrong >= TRIES:
-                del self.asked[name]
+            self._count(said["jti"], 1)
             return None
-        del self.asked[name]
-        code, params = secrets.token_urlsafe(32), asked.params
-        now = self.clock()
-        self.codes = {each: kept for each, kept in self.codes.items() if kept.expires_at > now}
-        self.codes[_key(code)] = AuthorizationCode(
-            code="",
-            scopes=self.scopes,
-            expires_at=now + CODE_S,
-            client_id=asked.client.client_id,
-            code_challenge=params.code_challenge,
-            redirect_uri=params.redirect_uri,
-            redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly,
-            resource=self.resource,
-            subject=OWNER,
-        )
-        return code
+        self._count(said["jti"], TRIES)
+        asked = ("code_challenge", "redirect_uri", "redirect_uri_provided_explicitly")
+        code = {"client": said["client"], "params": {name: said["params"][name] for name in asked}}
+        return self._signed("code", secrets.token_hex(16), code, CODE_S)
 
-    def deny(self, name: str) -> None:
+    def deny(self, request: str) -> None:
         """Drop a request."""
-        self.asked.pop(name, None)
-
-    # -- codes and tokens ----------------------------------------------------------------------------------------------
+        if (said := self.waiting(request)) is not None:
+            self._count(said["jti"], TRIES)
 
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
     ) -> AuthorizationCode | None:
-        """A code that was not used. One that was ends all that came of it: somebody has stolen it."""
-        key = _key(authorization_code)
-        if (family := self.redeemed.get(key)) is not None:
-            self._end(family)
-        found = self.codes.get(key)
-        if found is None or found.client_id != client.client_id or found.expires_at <= self.clock():
+        said = self._read("code", authorization_code)
+        if said is not None and said["jti"] in self.consents:
+            self._end(said["jti"])
             return None
-        return found.model_copy(update={"code": authorization_code})
+        if said is None or said["client"] != client.client_id or self._ended(said):
+            return None
+        return AuthorizationCode(
+            code=authorization_code,
+            scopes=self.scopes,
+            expires_at=said["until"],
+            client_id=client.client_id,
+            resource=self.resource,
+            subject=OWNER,
+            **said["params"],
+        )
 
     async def exchange_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
-        """Tokens for a code, once.
-
-        Raises:
-            TokenError: it was used in the meantime.
-        """
-        key = _key(authorization_code.code)
-        if self.codes.pop(key, None) is None:
+        said = self._read("code", authorization_code.code)
+        if said is None or said["jti"] in self.consents:
             raise TokenError("invalid_grant", "the code was used")
-        family = secrets.token_hex(16)
-        self.redeemed[key] = family
-        while len(self.redeemed) > MAX_TOKENS:
-            del self.redeemed[next(iter(self.redeemed))]
-        return self._issue(client.client_id, authorization_code.scopes, family)
+        self.consents = {name: each for name, each in self.consents.items() if each.until > self.clock()}
+        self.consents[said["jti"]] = Consent(client.client_id)
+        return self._issue(said["jti"], authorization_code.scopes)
 
     async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
-        """A refresh token that counts. One that was used before ends all of its family."""
-        found = self._known(refresh_token, "refresh")
-        if found is None or found.client != client.client_id:
+        said, consent = self._token("refresh", refresh_token)
+        if consent is None or consent.client != client.client_id or self._ended(said):
             return None
-        if found.spent:
-            self._end(found.family)
+        if said["number"] != consent.latest:
+            self._end(said["jti"])
             return None
         return RefreshToken(
-            token=refresh_token, client_id=found.client, scopes=found.scopes, expires_at=int(found.until), subject=OWNER
+            token=refresh_token,
+            client_id=consent.client,
+            scopes=said["scopes"],
+            expires_at=int(said["until"]),
+            subject=OWNER,
         )
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        """New tokens for a refresh token, which is spent then.
-
-        Raises:
-            TokenError: it was used in the meantime.
-        """
-        found = self._known(refresh_token.token, "refresh")
-        if found is None or found.spent:
+        said, consent = self._token("refresh", refresh_token.token)
+        if consent is None or said["number"] != consent.latest:
             raise TokenError("invalid_grant", "the refresh token was used")
-        found.spent = True
-        return self._issue(found.client, scopes, found.family)
+        return self._issue(said["jti"], scopes)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        """An access token that counts."""
-        found = self._known(token, "access")
-        if found is None:
+        said, consent = self._token("access", token)
+        if consent is None or said["number"] != consent.latest or self._ended(said):
             return None
         return AccessToken(
             token=token,
-            client_id=found.client,
-            scopes=found.scopes,
-            expires_at=int(found.until),
+            client_id=consent.client,
+            scopes=said["scopes"],
+            expires_at=int(said["until"]),
             resource=self.resource,
             subject=OWNER,
             claims={"iss": self.url},
         )
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """As :meth:`load_access_token`; the token itself is not passed on."""
+        """As :meth:`load_access_token`, for the server behind: without the token, and the client by its short name."""
         found = await self.load_access_token(token)
-        return None if found is None else found.model_copy(update={"token": ""})
+        said = self._read("client", found.client_id) if found is not None else None
+        if found is None or said is None:
+            return None
+        return found.model_copy(update={"token": "", "client_id": said["jti"]})
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
-        """End a token, and all that came of the same consent."""
-        found = self.tokens.get(_key(token.token))
-        if found is not None:
-            self._end(found.family)
+        kind = "access" if isinstance(token, AccessToken) else "refresh"
+        self._end(self._token(kind, token.token)[0]["jti"])
 
-    def _issue(self, client: str, scopes: list[str], family: str) -> OAuthToken:
-        now = self.clock()
-        self.tokens = {key: each for key, each in self.tokens.items() if each.until > now}
-        while len(self.tokens) > MAX_TOKENS - 2:  # of whoever has most, such as one that refreshes without end
-            (most, _), *_ = Counter(each.client for each in self.tokens.values()).most_common(1)
-            del self.tokens[next(key for key, each in self.tokens.items() if each.client == most)]
-        access, refresh = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        self.tokens[_key(access)] = Grant("access", client, scopes, family, now + ACCESS_S)
-        self.tokens[_key(refresh)] = Grant("refresh", client, scopes, family, now + REFRESH_S)
+    def _issue(self, name: str, scopes: list[str]) -> OAuthToken:
+        consent = self.consents[name]
+        consent.latest, consent.until = consent.latest + 1, self.clock() + REFRESH_S
         self._save()
+        said = {"scopes": scopes, "number": consent.latest}
         return OAuthToken(
-            access_token=access,
+            access_token=self._signed("access", name, said, ACCESS_S),
             expires_in=int(ACCESS_S),
-            refresh_token=refresh,
+            refresh_token=self._signed("refresh", name, said, REFRESH_S),
             scope=" ".join(scopes) or None,
         )
 
-    def _known(self, token: str, kind: str) -> Grant | None:
-        found = self.tokens.get(_key(token))
-        return found if found is not None and found.kind == kind and found.until > self.clock() else None
+    def _token(self, kind: str, token: str) -> tuple[dict[str, Any], Consent | None]:
+        """What a token says, and its consent; None where there is none that counts."""
+        said = self._read(kind, token) or {"jti": ""}
+        consent = self.consents.get(said["jti"])
+        return said, consent if consent is not None and consent.latest else None
 
-    def _end(self, family: str) -> None:
-        self.tokens = {key: each for key, each in self.tokens.items() if each.family != family}
-        self._save()
+    def _end(self, name: str) -> None:
+        if (consent := self.consents.get(name)) is not None:
+            consent.latest = 0  # it stays itself: else its code would make another one
+            self._save()
 
-    # -- on disk -------------------------------------------------------------------------------------------------------
+    def _ended(self, said: Mapping[str, Any]) -> bool:
+        return bool(said["until"] <= self.clock())
+
+    def _count(self, name: str, tries: int) -> None:
+        self.tried[name] = self.tried.get(name, 0) + tries
+        if len(self.tried) > MAX_TRIED:
+            self.tried.popitem(last=False)
+
+    def _signed(self, kind: str, name: str, said: Mapping[str, Any], seconds: float = 0.0) -> str:
+        until = self.clock() + seconds
+        return jwt.encode({**said, "aud": kind, "jti": name, "until": until}, self.key, algorithm="HS256")
+
+    def _read(self, kind: str, signed: str) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = jwt.decode(signed, self.key, algorithms=["HS256"], audience=kind)
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+            return None
+        return found
+
+    def _secret(self, client_id: str) -> str:
+        return hmac.digest(self.key.encode(), client_id.encode(), "sha256").hex()
 
     def _save(self) -> None:
-        if self.path is None:
-            return
-        used = {each.client for each in self.tokens.values()}
-        kept = {
-            "clients": [each.model_dump(mode="json") for name, each in self.clients.items() if name in used],
-            "tokens": {key: asdict(each) for key, each in self.tokens.items()},
-        }
-        write_whole(self.path, json.dumps(kept))
+        if self.path is not None:
+            consents = {name: asdict(each) for name, each in self.consents.items()}
+            write_whole(self.path, json.dumps({"key": self.key, "consents": consents}))
 
     def _load(self, path: Path) -> None:
         try:
             make_private(path.parent)
             kept = json.loads(path.read_text("utf-8"))
-            self.clients = {each["client_id"]: OAuthClientInformationFull(**each) for each in kept["clients"]}
-            self.registered = dict.fromkeys(self.clients, 0.0)
-            self.tokens = {key: Grant(**each) for key, each in kept["tokens"].items()}
+            self.key = str(kept["key"])
+            self.consents = {name: Consent(**each) for name, each in kept["consents"].items()}
         except FileNotFoundError:
-            return
+            self._save()
         except OSError as error:
             raise EnvironmentProblem(f"{path} cannot be read: {error.strerror}") from None
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -351,100 +300,10 @@ def redirect_allowed(uri: str) -> bool:
     """Whether a code may be sent there: https, http on this machine, or the own scheme of an application on it."""
     try:
         parts = urlsplit(uri)
-        host = parts.hostname or ""
     except ValueError:
         return False
     if len(uri) > MAX_URI or "#" in uri or "@" in parts.netloc or not uri.isascii() or not uri.isprintable():
         return False
-    if parts.scheme in ("https", "http") and not _PLACE.fullmatch(parts.netloc):
-        return False
-    if parts.scheme == "https":
-        return bool(host)
-    if parts.scheme == "http":
-        return is_loopback(host)
+    if parts.scheme in ("https", "http"):
+        return bool(_PLACE.fullmatch(parts.netloc)) and is_safe_address(uri)
     return bool(parts.scheme) and parts.scheme not in _WEB_SCHEMES
-
-
-def _key(token: str) -> str:
-    return digest_of(token).hex()
-
-
-# -- the page on which the owner lets a client in, and the addresses of the server -------------------------------------
-
-_TEMPLATE = Path(__file__).with_name("consent.html.jinja")
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "frame-ancestors 'none'; base-uri 'none'",
-    "Referrer-Policy": "same-origin",  # with none at all, browsers hide the origin of the form
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
-_GONE = "This request is not there any more: start again in the client.\n"
-
-
-def routes_of(own: OwnServer) -> list[BaseRoute]:
-    """The addresses of the authorization server: its metadata, registration, tokens, and the owner's page."""
-    page = _Page(own)
-    return [
-        *create_auth_routes(
-            own,
-            exact_url(own.url),
-            client_registration_options=ClientRegistrationOptions(
-                enabled=True, valid_scopes=own.scopes or None, default_scopes=own.scopes or None
-            ),
-            revocation_options=RevocationOptions(enabled=True),
-        ),
-        Route("/consent", page.show),
-        Route("/consent", page.decide, methods=["POST"]),
-    ]
-
-
-class _Page:
-    def __init__(self, own: OwnServer) -> None:
-        self._own = own
-
-    async def show(self, request: Request) -> Response:
-        name = request.query_params.get("request", "")
-        asked = self._own.waiting(name)
-        return _gone() if asked is None else _shown(name, asked)
-
-    async def decide(self, request: Request) -> Response:
-        form = await request.form()
-        fields = {key: "" if isinstance(value, UploadFile) else value for key, value in form.items()}
-        name = fields.get("request", "")
-        asked = self._own.waiting(name)
-        if asked is None:
-            return _gone()
-        back, state = str(asked.params.redirect_uri), asked.params.state
-        if fields.get("decision") != "allow":
-            self._own.deny(name)
-            return _sent(construct_redirect_uri(back, error="access_denied", state=state, iss=self._own.url))
-        code = self._own.allow(name, fields.get("phrase", ""))
-        if code is not None:
-            return _sent(construct_redirect_uri(back, code=code, state=state, iss=self._own.url))
-        return _gone() if self._own.waiting(name) is None else _shown(name, asked, wrong=True)
-
-
-def _shown(name: str, asked: Asked, wrong: bool = False) -> Response:
-    parts = urlsplit(str(asked.params.redirect_uri))
-    web = parts.scheme in ("http", "https")
-    origin = f"{parts.scheme}://{parts.netloc}" if web else f"{parts.scheme}:"
-    target = origin if web else f"the application behind {origin}"
-    page = page_of(
-        _TEMPLATE,
-        title="Let a client in",
-        client=asked.client.client_name,
-        target=target,
-        request=name,
-        wrong=wrong,
-        forms=("'self'", origin),
-    )
-    return HTMLResponse(page, 403 if wrong else 200, _HEADERS)
-
-
-def _sent(where: str) -> Response:
-    return RedirectResponse(where, 303, _HEADERS)
-
-
-def _gone() -> Response:
-    return PlainTextResponse(_GONE, 410, _HEADERS)

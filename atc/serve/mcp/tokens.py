@@ -10,11 +10,12 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus, urlsplit
 
+import anyio
 import httpx
 import jwt
 from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
@@ -23,9 +24,9 @@ from mcp.server.auth.provider import TokenVerifier as Verifier
 from pydantic import AnyHttpUrl, ConfigDict, TypeAdapter
 from starlette.authentication import AuthenticationError
 
+from atc._host.addresses import is_safe_address
 from atc._host.files import make_private
 from atc.errors import EnvironmentProblem, UsageError
-from atc.serve.accepting import is_loopback
 from atc.serve.mcp.client import TOKEN
 from atc.serve.tokens import Tenants, read_token
 
@@ -81,7 +82,6 @@ def exact_url(url: str) -> AnyHttpUrl:
 
 MAX_DOCUMENT = 512 * 1024
 """Bytes of a document of the issuer."""
-MAX_KEYS = 100
 ASK_S = 5.0
 """Seconds that the issuer has for one answer."""
 FRESH_S, STALE_S = 3600.0, 24 * 3600.0
@@ -91,22 +91,14 @@ AGAIN_S = 60.0
 FAILED_S = 5.0
 """The same, where the last asking failed."""
 MIN_RSA = 2048
-_BY_CURVE = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "EdDSA"}
-_RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+_ALGORITHMS = frozenset("RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA".split())
+_TEXTS = ("kty", "kid", "alg", "crv", "use")
 
 Fetch = Callable[[str], Awaitable[Mapping[str, Any]]]
 
 
 class IssuerUnreachable(AuthenticationError):
     """The authorization server could not be asked: nobody knows whether a token is good. The caller may try again."""
-
-
-@dataclass(frozen=True)
-class Key:
-    """A public key, and the algorithms that it may be used with: fixed by the key, never by a token."""
-
-    key: Any
-    algorithms: tuple[str, ...]
 
 
 class Issuer:
@@ -123,45 +115,25 @@ class Issuer:
 
     def __init__(self, url: str, fetch: Fetch | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         parts = urlsplit(url)
-        if not _safe(url) or parts.query or parts.fragment or parts.username is not None:
+        if not is_safe_address(url) or parts.query or parts.fragment or parts.username is not None:
             raise UsageError(f"--oauth-issuer takes https://HOST (http:// on this machine alone), not {url!r}")
         self.url = url
         self._fetch = fetch or fetched
         self._clock = clock
-        self._asking = asyncio.Lock()
         self._metadata: Mapping[str, Any] | None = None
-        self._keys: dict[str | None, Key] = {}
-        self._got = self._next = self._next_discovery = float("-inf")
+        self._next_discovery = float("-inf")
 
-    async def key(self, name: str | None) -> Key | None:
-        """The key with this id, or the only one where a token names none; None where the issuer has no such key.
+    async def keys(self) -> dict[str, Any]:
+        """Its public keys, as it publishes them (RFC 7517), but for what cannot be one to sign with.
 
         Raises:
-            IssuerUnreachable: no keys are known that are young enough.
+            IssuerUnreachable: it cannot be asked.
         """
-        now = self._clock()
-        if now - self._got > FRESH_S or self._named(name) is None:
-            await self._refresh()
-        if self._clock() - self._got > STALE_S:
-            raise IssuerUnreachable("the authorization server cannot be reached: try again in a minute")
-        return self._named(name)
-
-    def _named(self, name: str | None) -> Key | None:
-        if name is not None:
-            return self._keys.get(name)
-        return next(iter(self._keys.values())) if len(self._keys) == 1 else None
-
-    async def _refresh(self) -> None:
-        async with self._asking:
-            if self._clock() < self._next:
-                return
-            self._next = self._clock() + FAILED_S
-            try:
-                keys = keys_of(await self._fetch(await self.endpoint("jwks_uri")))
-            except IssuerUnreachable:
-                return  # older keys serve until they are too old
-            self._keys, self._got = keys, self._clock()
-            self._next = self._got + AGAIN_S
+        listed = (await self._fetch(await self.endpoint("jwks_uri"))).get("keys")
+        keys = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+        whole = [each for each in keys if all(isinstance(each.get(name, ""), str) for name in _TEXTS)]
+        good = [each for each in whole if each.get("use", "sig") == "sig" and each.get("alg", "RS256") in _ALGORITHMS]
+        return {"keys": [{"kid": "the only one", **each} for each in good]}  # PyJWT drops a key without a name
 
     async def endpoint(self, name: str) -> str:
         """An address from the issuer's metadata (RFC 8414, or OpenID Connect's discovery).
@@ -173,7 +145,7 @@ class Issuer:
         if metadata is None:
             metadata = await self._discover()
         found = metadata.get(name)
-        if not isinstance(found, str) or not _safe(found):
+        if not isinstance(found, str) or not is_safe_address(found):
             raise IssuerUnreachable(f"the metadata of the authorization server has no {name} that can be used")
         return found
 
@@ -192,36 +164,55 @@ class Issuer:
         raise IssuerUnreachable("the authorization server has no metadata in which it calls itself as configured")
 
 
-def keys_of(document: Mapping[str, Any]) -> dict[str | None, Key]:
-    """The public keys of a JWKS (RFC 7517) that may sign; others, and what is no key, are left out."""
-    found: dict[str | None, Key] = {}
-    listed = document.get("keys")
-    for each in listed[:MAX_KEYS] if isinstance(listed, list) else ():
-        if not isinstance(each, dict) or each.get("use", "sig") != "sig":
-            continue
-        kind, name = each.get("kty"), each.get("kid")
-        fits = _RSA if kind == "RSA" else tuple(filter(None, [_BY_CURVE.get(str(each.get("crv")))]))
-        fits = tuple(one for one in fits if each.get("alg", one) == one)
-        if kind not in ("RSA", "EC", "OKP") or not fits or not (name is None or isinstance(name, str)):
-            continue
+class Keys(jwt.PyJWKClient):
+    """Public keys of an issuer, who is asked seldom, whatever key a token names; older ones serve while it is down.
+
+    A key is not cached by itself (``cache_keys``): one that was taken back would count for ever.
+    """
+
+    def __init__(self, issuer: Issuer) -> None:
+        super().__init__(issuer.url, lifespan=FRESH_S)
+        self._issuer = issuer
+        self._known: dict[str, Any] = {}
+        self._got = self._next = float("-inf")
+        self._turn = anyio.CapacityLimiter(1)
+
+    async def named(self, name: str | None) -> jwt.PyJWK | None:
+        """The key with this id, or the only one where a token names none; None where the issuer has no such key.
+
+        Raises:
+            IssuerUnreachable: no keys are known that are young enough.
+        """
+        cached = self.jwk_set_cache.get() if self.jwk_set_cache is not None else None
+        key = self.match_kid(cached.keys, name) if cached is not None and name is not None else None
         try:
-            key = jwt.PyJWK({**each, "alg": fits[0]}).key
-        except (jwt.PyJWTError, ValueError, TypeError):
-            continue
-        if kind == "RSA" and key.key_size < MIN_RSA:
-            continue
-        found[name] = Key(key, fits)
-    return found
+            key = key or await anyio.to_thread.run_sync(self._found, name, limiter=self._turn)
+        except jwt.PyJWKClientConnectionError as error:
+            raise IssuerUnreachable(str(error)) from None
+        except jwt.PyJWTError:
+            return None
+        short = key.key_type == "RSA" and key.key.key_size < MIN_RSA
+        return key if key.algorithm_name in _ALGORITHMS and not short else None
 
+    def _found(self, name: str | None) -> jwt.PyJWK:
+        if name is not None:
+            return self.get_signing_key(name)
+        keys = self.get_signing_keys()
+        if len(keys) > 1:
+            raise jwt.PyJWKClientError("the token names none of several keys")
+        return keys[0]
 
-def _safe(url: str) -> bool:
-    """Whether nobody between here and there can change what is answered."""
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-    except ValueError:
-        return False
-    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)))
+    def fetch_data(self) -> Any:
+        """The issuer's keys, in a thread of its server's: by the server's own way of asking, which is bounded."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + FAILED_S
+            with suppress(IssuerUnreachable):
+                self._known = anyio.from_thread.run(self._issuer.keys)
+                self._got = time.monotonic()
+                self._next = self._got + AGAIN_S
+        if time.monotonic() - self._got > STALE_S:
+            raise jwt.PyJWKClientConnectionError("the authorization server cannot be reached: try again in a minute")
+        return self._known
 
 
 async def fetched(url: str, form: Mapping[str, str] | None = None, auth: tuple[str, str] | None = None) -> Any:
@@ -291,7 +282,7 @@ class JwtVerifier:
     """Verifies signed tokens by the issuer's published keys; one of the audiences must stand in ``aud``."""
 
     def __init__(self, issuer: Issuer, audiences: Sequence[str]) -> None:
-        self._issuer = issuer
+        self._issuer, self._keys = issuer, Keys(issuer)
         self._audiences = list(audiences)
 
     async def verify_token(self, token: str) -> AccessToken | None:
@@ -312,14 +303,14 @@ class JwtVerifier:
             return None
         if name is not None and not (isinstance(name, str) and len(name) <= MAX_NAME):
             return None
-        key = await self._issuer.key(name)
+        key = await self._keys.named(name)
         if key is None:
             return None
         try:
             claims = jwt.decode(
                 token,
                 key.key,
-                algorithms=list(key.algorithms),
+                algorithms=[key.algorithm_name],
                 audience=self._audiences,
                 issuer=self._issuer.url,
                 leeway=LEEWAY_S,

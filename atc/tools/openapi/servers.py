@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from atc._host.addresses import is_loopback
 from atc.errors import UsageError
 from atc.schemas.protocol import origin_of
 
@@ -98,12 +98,7 @@ def is_open_to_others(url: str) -> bool:
     """Whether what is sent to a URL can be read on its way: plain http to another machine."""
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".")
-    if parts.scheme == "https" or host == "localhost" or host.endswith(".localhost"):
-        return False
-    try:
-        return not ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return True
+    return not (parts.scheme == "https" or host.endswith(".localhost") or is_loopback(host))
 
 
 def _place(url: str) -> tuple[str | None, str]:
