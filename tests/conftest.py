@@ -40,7 +40,7 @@ _WORLDS = itertools.count()
 
 @pytest.hookimpl(tryfirst=True)  # Hypothesis's own reads the seed
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw and say the seed of fresh examples, which workers are given, too; and let who is started here be interrupted.
+    """Draw and say the seed of fresh examples, also for workers; and let who is started here be interrupted.
 
     Who was started in the background ignores an interrupt, and so would all whom the tests start to interrupt.
     """
