@@ -40,7 +40,7 @@ _WORLDS = itertools.count()
 
 @pytest.hookimpl(tryfirst=True)  # Hypothesis's own reads the seed
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw and say the seed of fresh examples, which workers are given, too; and let who is started here be interrupted.
+    """Draw and say the seed of fresh examples, also for workers; and let who is started here be interrupted.
 
     Who was started in the background ignores an interrupt, and so would all whom the tests start to interrupt.
     """
@@ -68,6 +68,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+    gc.get_freeze_count = lambda: 1  # ATC asks at each command whether something is frozen: to count it takes 60 ms
 
 
 @pytest.fixture(autouse=True)

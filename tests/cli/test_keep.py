@@ -150,27 +150,6 @@ def test_what_cannot_be_kept_says_why(endpoint: Callable[..., Server]) -> None:
     assert "line 3: a kept program cannot have sys.exit" in error["message"]
 
 
-def test_what_cannot_be_kept_does_not_look_like_a_tool(endpoint: Callable[..., Server]) -> None:
-    ran(endpoint, "double 4 and 5", "```python\ndef size(i): return i\nanswer = [double(n=n) for n in [4, 5]]\n```")
-    refused = atc("runs", "keep", "last", "--as", "doubles", "--param", "ns=size", "--yes")
-    assert refused.exit_code == 2
-    assert "has a variable 'size' of its own: take another name, such as size_2" in " ".join(refused.output.split())
-    assert not {"reads; calls double", "parameter size"} & {*refused.output.splitlines()}
-    kept = atc("runs", "keep", "last", "--as", "doubles", "--param", "ns=n", "--yes")
-    assert (kept.exit_code, "answer = [double(n=n_2) for n_2 in n]" in kept.output) == (0, True), kept.output
-
-
-def test_a_kept_program_whose_run_is_gone_asks_for_its_tools(endpoint: Callable[..., Server]) -> None:
-    ran(endpoint, "double 4 and 5", DOUBLED)
-    atc("runs", "keep", "last", "--as", "doubles", "--yes")
-    assert atc("runs", "delete", "all").exit_code == 0
-    asked = atc("tools", "call", "doubles", "ns=1")
-    assert (asked.exit_code, "--tools" in asked.output) == (2, True)
-    sys.modules.pop("tools", None)
-    called = atc("tools", "call", "doubles", "ns=1", "--tools", "tools.py", "--json")
-    assert json.loads(called.stdout)["value"] == [2]
-
-
 def test_a_kept_file_that_is_named_alone_finds_its_tools_where_its_run_had_them(
     endpoint: Callable[..., Server],
 ) -> None:
@@ -332,8 +311,10 @@ def ran_booked(endpoint: Callable[..., Server]) -> None:
     assert kept.exit_code == 0, kept.output
 
 
-@pytest.mark.parametrize("where", [(), ("--tools", "tools.py"), ("--tools", "kept", "--tools", "tools.py")])
-@pytest.mark.parametrize("only", [False, True])
+@pytest.mark.parametrize(
+    ("where", "only"),
+    [((), False), (("--tools", "tools.py"), True), (("--tools", "kept", "--tools", "tools.py"), False)],
+)
 def test_a_call_of_a_kept_program_that_was_denied_goes_on_as_it_says(
     endpoint: Callable[..., Server], where: tuple[str, ...], only: bool
 ) -> None:
@@ -346,7 +327,7 @@ def test_a_call_of_a_kept_program_that_was_denied_goes_on_as_it_says(
     assert [call["within"] for call in json.loads(done.stdout)["calls"]] == ["booking"]
 
 
-@pytest.mark.parametrize("where", [(), ("--tools", "tools.py"), ("--tools", "kept", "--tools", "tools.py")])
+@pytest.mark.parametrize("where", [(), ("--tools", "tools.py")])
 def test_a_dry_run_of_a_kept_program_is_applied(
     endpoint: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, where: tuple[str, ...]
 ) -> None:

@@ -59,7 +59,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Page, str]]
         timeout=300,
     )
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(site)))
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         with browsing() as browser:

@@ -84,7 +84,7 @@ def main() -> dict[str, Any]:
     found["functions"] = solved([find_cities], 'answer = find_cities(name="Lyon")[0]["population"]')
 
     shop = ThreadingHTTPServer(("127.0.0.1", 0), Shop)
-    threading.Thread(target=shop.serve_forever, daemon=True).start()
+    threading.Thread(target=shop.serve_forever, args=(0.01,), daemon=True).start()
     document = Toolset.from_openapi(openapi(shop.server_port))
     found["openapi"] = solved(document, 'answer = get_item(sku="s1")["cents"]')
     shop.shutdown()

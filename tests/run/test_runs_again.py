@@ -67,7 +67,8 @@ class Mail:
 
 
 @pytest.fixture
-def mail(tmp_path: Path) -> Mail:
+def mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mail:
+    monkeypatch.setattr("atc.calls.program_start.STEP_S", 0.2)  # a call of a quarter of a second is a slow one here
     return Mail(tmp_path / "runs")
 
 
@@ -109,10 +110,10 @@ def test_a_run_that_was_killed_sends_nothing_twice(
 
 def test_calls_that_took_longer_move_the_clock_as_they_did(mail: Mail) -> None:
     program = PROGRAM.format("repr(time.time())")
-    mail.slow_s = 1.1
+    mail.slow_s = 0.25
     whole = mail.run(program, approve="always")
     first, second = map(eval, mail.sent)
-    assert 2.2 < second - first < 30, "a reply to a call that acts, and one to a read"
+    assert 0.5 < second - first < 30, "a reply to a call that acts, and one to a read"
     mail.slow_s = 0.0
     done = mail.agent(approve="always", runs_dir=mail.at_look(2)).resume(whole.run_id)
     assert done.value == ["sent 1", "sent 3"], "the first one is answered from the journal"
@@ -121,7 +122,7 @@ def test_calls_that_took_longer_move_the_clock_as_they_did(mail: Mail) -> None:
 def test_calls_that_were_quick_and_are_slow_now_change_nothing_before_a_write(mail: Mail) -> None:
     waiting = mail.run(PROGRAM.format("repr(time.time())"))
     mail.agent().approve(waiting.run_id)
-    mail.slow_s = 1.1
+    mail.slow_s = 0.25
     mail.agent().resume(waiting.run_id)
     assert mail.sent == texts(waiting)
 
@@ -131,18 +132,18 @@ def test_writes_of_a_loop_that_carry_the_time_are_one_form(mail: Mail) -> None:
     waiting = mail.run(loop)
     assert len(texts(waiting)) == 4
     mail.agent().approve(waiting.run_id)
-    mail.slow_s = 0.6  # each call takes longer now than it took to put it off
+    mail.slow_s = 0.15  # each call takes longer now than it took to put it off
     assert mail.agent().resume(waiting.run_id).value == 4
     assert mail.sent == texts(waiting)
 
 
-@pytest.mark.parametrize("how", ["time.sleep(2.5)", "asyncio.run(asyncio.sleep(2.5))", "threading.Event().wait(2.5)"])
+@pytest.mark.parametrize("how", ["time.sleep(1.2)", "asyncio.run(asyncio.sleep(1.2))", "threading.Event().wait(1.2)"])
 def test_the_clock_goes_on_while_a_program_waits(mail: Mail, how: str) -> None:
     program = (
         f"import asyncio, threading, time\nlook(what='a')\nbegan = time.time()\n{how}\nanswer = time.time() - began"
     )
     result = mail.run(program)
-    assert 2 <= result.value < 3.5
+    assert 1 <= result.value < 2.2
 
 
 def test_two_runs_draw_different_numbers(mail: Mail) -> None:

@@ -129,7 +129,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Shop)
     server.asked, server.read, server.says = [], [], None
     server.state, server.loses, server.pays, server.gone = "open", False, True, threading.Event()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield Place(tmp_path, server)
     server.gone.set()

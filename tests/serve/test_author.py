@@ -66,12 +66,6 @@ def test_a_program_after_a_report_of_what_strangers_wrote_is_asked_about(tmp_pat
     assert asked(tmp_path, mode, "answer = len(read_mail()['text'])", WRITE) == ["answered", "denied"]
 
 
-@both_eras
-def test_not_one_before_it_nor_one_that_reads_itself(tmp_path: Path, mode: str) -> None:
-    reads = "read_mail()\nanswer = append_line(text='two')"
-    assert asked(tmp_path, mode, WRITE, reads) == ["answered", "answered"]
-
-
 def test_a_report_of_a_failure_shows_it_too(tmp_path: Path) -> None:
     assert asked(tmp_path, LEGACY, "answer = read_mail()['no']", WRITE, jail=True) == ["unsolved", "denied"]
 
@@ -81,16 +75,6 @@ def test_what_was_looked_up_shows_nothing(tmp_path: Path) -> None:
         await client.list_tools()
 
     assert asked(tmp_path, LEGACY, looked_up, WRITE) == ["answered"]
-
-
-def test_where_no_tool_is_untrusted_nothing_is_asked(tmp_path: Path) -> None:
-    rules = '[[rules]]\nallow = "append_line"\n'
-    assert asked(tmp_path, LEGACY, "answer = read_mail()", WRITE, rules=rules) == ["answered", "answered"]
-
-
-def test_the_file_lifts_it(tmp_path: Path) -> None:
-    rules = f'after_untrusted = "allow"\n{RULES}'
-    assert asked(tmp_path, LEGACY, "answer = len(read_mail())", WRITE, rules=rules) == ["answered", "answered"]
 
 
 def test_a_program_that_the_session_ran_before_is_known_again(tmp_path: Path) -> None:

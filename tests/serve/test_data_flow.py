@@ -61,26 +61,6 @@ def test_a_client_with_a_user_asks(bank: Bank, mode: str, yes: bool) -> None:
     assert "read_mail" in user.seen[0].message
 
 
-@both_eras
-def test_a_rule_that_lists_it_allows_it(bank: Bank, mode: str) -> None:
-    async def said(client: Client) -> None:
-        assert (await run(client, FLOWS))["status"] == "answered"
-
-    talk(bank, said, mode, rules='[[rules]]\nallow = "send_money"\nfrom = { to = ["tool:read_mail.iban"] }\n')
-    assert bank.sent == [(EVIL, 5)]
-
-
-@both_eras
-def test_a_clean_address_is_paid_before_the_model_has_seen_a_mail(bank: Bank, mode: str) -> None:
-    async def said(client: Client) -> None:
-        assert (await run(client, CLEAN))["status"] == "answered"
-        assert (await run(client, "answer = get_limit()"))["status"] == "answered"
-        assert (await run(client, CLEAN.replace("5", "4")))["status"] == "answered"
-
-    talk(bank, said, mode)
-    assert bank.sent == [("DE-ANN-01", 5), ("DE-ANN-01", 4)]
-
-
 SEEN = {
     "an answer": READS,
     "an error": "answer = read_mail()['nothing']",
@@ -90,30 +70,19 @@ SEEN = {
 }
 
 
-@both_eras
 @pytest.mark.parametrize("seen", SEEN)
-@pytest.mark.parametrize("then", [CLEAN, f'answer = send_money(to="{EVIL}", amount=99)'])
-def test_a_program_after_such_a_report_is_asked_about(bank: Bank, mode: str, seen: str, then: str) -> None:
+def test_a_program_after_such_a_report_is_asked_about(bank: Bank, seen: str) -> None:
     async def said(client: Client) -> None:
         report = await run(client, SEEN[seen])
-        later = await run(client, then)
+        later = await run(client, CLEAN)
         assert later["status"] in ("denied", "waiting"), later
-        revised = await run(client, then, run=report["run"])
+        revised = await run(client, CLEAN, run=report["run"])
         assert revised["status"] in ("denied", "waiting"), revised
-        again = await run(client, then, run=later["run"])
+        again = await run(client, CLEAN, run=later["run"])
         assert again["status"] in ("denied", "waiting"), again
 
-    talk(bank, said, mode)
+    talk(bank, said, MODERN)
     assert bank.sent == []
-
-
-@both_eras
-def test_a_file_may_lift_it(bank: Bank, mode: str) -> None:
-    async def said(client: Client) -> None:
-        await run(client, READS)
-        assert (await run(client, CLEAN))["status"] == "answered"
-
-    talk(bank, said, mode, rules=f'after_untrusted = "allow"\n{ALLOWS}')
 
 
 @both_eras

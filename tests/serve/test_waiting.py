@@ -15,7 +15,7 @@ import mcp_types as types
 import pytest
 from mcp import Client, MCPError
 
-from atc import Agent, Tool, UsageError
+from atc import Agent, Tool
 from atc.calls import parked
 from atc.calls.permissions.approvers import ApproverKey
 from atc.models.fake import FakeModel
@@ -137,105 +137,6 @@ def test_no_tool_of_the_server_decides(folder: Path, mode: str) -> None:
 
     asyncio.run(main())
     assert book.lines == []
-
-
-@both_eras
-def test_a_no_raises_in_the_program_and_the_run_ends_as_denied(folder: Path, mode: str) -> None:
-    book = Book()
-
-    async def main() -> None:
-        async with served(folder, book, mode=mode) as client:
-            report = await run(client, LOOP)
-            numbers = [call["call"] for call in report["pending"]]
-            decide(folder, report["run"], calls=numbers[:2])
-            decide(folder, report["run"], calls=numbers[2:3], deny=True)
-            with pytest.raises(UsageError, match="denied before"):
-                decide(folder, report["run"], calls=numbers[2:3])
-            again = await goes_on(client, report["run"])
-            assert (again["status"], book.lines) == ("denied", ["a", "b"])
-            assert again["done"] == ["append_line(text='a')", "append_line(text='b')"]
-            assert again["fault"]["tool"] == "append_line"
-
-    asyncio.run(main())
-
-
-def test_what_was_approved_is_made_before_what_waits_and_nothing_after_it(folder: Path) -> None:
-    book = Book()
-
-    async def main() -> None:
-        async with served(folder, book) as client:
-            report = await run(client, LOOP)
-            numbers = [call["call"] for call in report["pending"]]
-            decide(folder, report["run"], calls=[numbers[0], numbers[2]])
-            again = await goes_on(client, report["run"])
-            assert (again["status"], book.lines) == ("waiting", ["a"])
-            assert [call["call"] for call in again["pending"]] == [numbers[1], numbers[3]]
-            decide(folder, report["run"])
-            assert (await goes_on(client, report["run"]))["status"] == "answered"
-
-    asyncio.run(main())
-    assert book.lines == TEXTS
-
-
-CATCHES = """
-try:
-    append_line(text='one')
-except BaseException:
-    pass
-try:
-    done = append_line(text='two')['lines']
-except BaseException:
-    done = append_line(text='three')
-answer = done
-"""
-
-
-def test_a_program_that_catches_everything_makes_no_call(folder: Path) -> None:
-    book = Book()
-
-    async def main() -> None:
-        async with served(folder, book) as client:
-            report = await run(client, CATCHES)
-            assert (report["status"], "value" in report, book.lines) == ("waiting", False, [])
-            decide(folder, report["run"])
-            await goes_on(client, report["run"])
-
-    asyncio.run(main())
-    assert book.lines == ["one", "two"]
-
-
-def test_a_yes_that_is_too_old_does_not_hold(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    book = Book()
-
-    async def main() -> None:
-        async with served(folder, book) as client:
-            report = await run(client, WRITE)
-            decide(folder, report["run"])
-            now = time.time() + parked.WAITS_S + 1
-            monkeypatch.setattr(time, "time", lambda: now)
-            again = await goes_on(client, report["run"])
-            assert (again["status"], again["pending"][0]["call"]) == ("waiting", report["pending"][0]["call"] + 1)
-
-    asyncio.run(main())
-    assert book.lines == []
-
-
-def test_a_yes_is_for_one_exact_call_whichever_program_of_the_run_makes_it(folder: Path) -> None:
-    book = Book()
-
-    async def main() -> None:
-        async with served(folder, book) as client:
-            report = await run(client, WRITE)
-            decide(folder, report["run"])
-            other = await run(client, "answer = append_line(text='other')", run=report["run"])
-            assert (other["status"], book.lines) == ("waiting", [])
-            twice = "append_line(text='one')\nanswer = append_line(text='one')"
-            again = await run(client, twice, run=report["run"])
-            assert (again["status"], book.lines) == ("waiting", ["one"]), "one yes is one call"
-            assert "answer" not in again
-
-    asyncio.run(main())
-    assert book.lines == ["one"]
 
 
 @both_eras
@@ -403,21 +304,6 @@ def test_what_another_run_did_is_not_done_again_by_a_yes_that_did_not_show_it(fo
             again = await run(client, WRITE)
             assert again["status"] == "denied"
             assert f"run {first} did the same before" in str(again["fault"])
-
-
-@pytest.mark.parametrize("junk", ['{"pending": ', '{"pending": 1}', '{"decision": 9, "yes": 0}', "[" * 5000])
-def test_a_run_that_waits_and_cannot_be_read_is_in_no_ones_way(folder: Path, junk: str) -> None:
-    book = Book()
-
-    async def main() -> None:
-        async with served(folder, book, jail=False) as client:
-            first = (await run(client, WRITE))["run"]
-            journal = folder / first / "journal.jsonl"
-            journal.write_text(f"{junk}\n")
-            assert (await run(client, WRITE))["status"] == "waiting"
-
-    asyncio.run(main())
-    assert book.lines == []
 
 
 def test_a_user_who_is_asked_hears_that_another_run_waits_for_the_same(folder: Path) -> None:

@@ -53,7 +53,7 @@ def page(html: str) -> Iterator[str]:
             return
 
     serving = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=serving.serve_forever)
+    thread = threading.Thread(target=serving.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{serving.server_port}/page"

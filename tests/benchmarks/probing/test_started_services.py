@@ -38,7 +38,7 @@ def test_names_are_all_that_a_document_tells() -> None:
 
 def test_a_proxy_passes_on_what_it_counts_and_knows_what_changes_something() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Lamps)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     other = Other("lamps", ("/lamps",), lambda *_: [], prefix="/v1", changes=("/off?lamp",))
     with counted(f"http://127.0.0.1:{server.server_port}/v1") as proxy:
         for method, path in (("GET", "/lamps?watts=3"), ("GET", "/nobody"), ("GET", "/off?lamp=1"), ("PUT", "/lamps")):

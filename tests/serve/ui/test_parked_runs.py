@@ -105,26 +105,6 @@ async def test_a_run_of_another_process_is_approved_on_a_page_and_goes_on_there(
     assert (row["run_id"], booked) == (waiting.run_id, [7, 8])
 
 
-async def test_each_call_is_decided_apart_and_the_first_decision_counts_wherever_it_was_made() -> None:
-    waiting = await parks()
-    one, two, three, four = (call.index for call in waiting.pending)
-    async with serving(at_terminal=True) as caller:
-        assert list(caller.ui.keys.tokens) == ["read", "approve"]  # without tools, too
-        stale = await card_of(caller, waiting.run_id)
-        assert (await decide(caller, stale, "deny", two)).json["waits"] == 3
-        with Agent([book], model=FakeModel([])) as elsewhere:
-            await asyncio.to_thread(elsewhere.approve, waiting.run_id, calls=[three], by="bob")
-        late = await decide(caller, stale, "approve")
-        assert (late.status, f"call {two} was denied before, by" in late.message) == (409, True)
-        late = await decide(caller, stale, "deny", three)
-        assert (late.status, f"call {three} was approved before, by bob" in late.message) == (409, True)
-        fresh = await card_of(caller, waiting.run_id)
-        assert [(call["decided"] or {}).get("by", "")[-3:] for call in fresh["calls"]] == ["", "ui`", "bob", ""]
-        assert fresh["waits"] == 2  # what was refused as a whole decided about nothing
-        both = await asyncio.gather(*(decide(caller, fresh, said, one, four) for said in ("approve", "deny")))
-        assert sorted(reply.status for reply in both) == [200, 409]
-
-
 async def test_what_was_not_shown_so_is_not_approved() -> None:
     waiting = await parks()
     other = await parks("answer = book(n='other')")
@@ -151,29 +131,6 @@ async def test_what_was_not_shown_so_is_not_approved() -> None:
         missing = await caller.send(where, {"decision": "deny", "calls": [{**call, "call": 99}]}, right="approve")
         assert missing.status == 409
         assert (await card_of(caller, waiting.run_id))["waits"] == 4
-
-
-async def test_a_call_that_is_asked_about_again_is_not_approved_by_a_page_that_shows_the_old_one() -> None:
-    program = "answer = book(n=1)"
-    waiting = await parks(program)
-    async with serving(at_terminal=True) as caller:
-        stale = await card_of(caller, waiting.run_id)
-
-        @tool(effect="write")
-        def book(n: Any, note: str = "", more: Any = None) -> dict[str, Any]:
-            """Book a room that is another one."""
-            return {}
-
-        def resumed() -> Result[Any]:
-            with Agent([book], model=FakeModel([]), approve="park", sentence=False, learn=False) as agent:
-                return agent.resume(waiting.run_id)
-
-        again = await asyncio.to_thread(resumed)
-        assert again.status == "waiting"
-        refused = await decide(caller, stale, "approve")
-        assert (refused.status, "does not wait for approval" in refused.message) == (409, True)
-        fresh = await card_of(caller, waiting.run_id)
-        assert [call["index"] for call in fresh["calls"]] == [call.index for call in again.pending]
 
 
 async def test_who_may_not_approve_does_not_and_another_page_does_not_either() -> None:
@@ -251,18 +208,6 @@ async def test_what_somebody_works_on_or_came_too_late_is_told(monkeypatch: pyte
             assert (await caller.send(f"/api/runs/{name}/pending", right="read")).status == 404
 
 
-async def test_a_damaged_run_is_named_and_hides_no_other() -> None:
-    bad, good = await parks(), await parks()
-    (Path(Settings.load().runs_dir) / bad.run_id / "journal.jsonl").open("ab").write(b'{"what": "<b>"}\n')
-    async with serving(at_terminal=True, watch=True) as caller:
-        found = {card["run_id"]: card for card in (await caller.send("/api/pending", right="read")).json["runs"]}
-        assert "is not a journal record" in found[bad.run_id]["damage"]
-        assert (found[bad.run_id]["calls"], found[good.run_id]["waits"]) == ([], 4)
-        async with caller.stream("/api/stream", right="read") as stream:
-            told = [(await stream.next("parked")).data["run_id"] for _ in range(2)]
-        assert sorted(told) == sorted([bad.run_id, good.run_id])
-
-
 async def test_nothing_of_a_call_steers_a_page_and_a_huge_one_is_bounded() -> None:
     program = f"answer = book(n={EVIL!r}, note='x' * 900_000, more={{str(k): 'y' * 999 for k in range(999)}})"
     waiting = await parks(program, task=f"book {EVIL}")
@@ -279,9 +224,10 @@ async def test_nothing_of_a_call_steers_a_page_and_a_huge_one_is_bounded() -> No
         assert (await caller.send(f"/api/runs/{waiting.run_id}/pending/9999", right="read")).status == 404
 
 
-@pytest.mark.parametrize("calls", [160, pytest.param(1_000, marks=pytest.mark.slow)])
-async def test_many_calls_are_a_form_of_some_and_the_rest_comes_after_them(calls: int) -> None:
-    waiting = await parks(f"answer = [book(n=n, note='z' * 399) for n in range({calls})]", max_calls=2_000)
+async def test_many_calls_are_a_form_of_some_and_the_rest_comes_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parked_runs, "MOST_CALLS", 5)
+    calls = 16
+    waiting = await parks(f"answer = [book(n=n, note='z' * 399) for n in range({calls})]")
     async with serving(at_terminal=True) as caller:
         seen: list[int] = []
         for round in itertools.count():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,31 +111,6 @@ async def test_a_plan_of_another_process_is_applied_on_its_page_with_one_yes() -
     assert len(booked) == 2
 
 
-async def test_a_write_that_differs_is_not_made_and_the_page_says_how() -> None:
-    planned = await plans("for n in find_rooms()['rooms']:\n    book(n=n)\nanswer = 'booked'")
-    rooms[:] = [1, 9, 3]
-    async with serving("unasked", tools=TOOLS, at_terminal=True) as caller:
-        card = await card_of(caller, planned.run_id)
-        async with caller.stream(f"/api/runs/{planned.run_id}/events") as stream:
-            assert (await apply(caller, card)).status == 202
-            while (told := (await stream.next("message")).data["data"]).get(
-                "status"
-            ) != "denied" or "fault" not in told:
-                pass
-            assert "n is 9 now, and 2 was planned" in told["fault"]["message"]
-        assert booked == [(1, "")]
-        rest = await card_of(caller, planned.run_id)
-        assert (card["began"], rest["goes_on"], rest["began"]) == (False, True, True)
-        assert (rest["done"], rest["digest"] != card["digest"]) == (["book(n=1)"], True)
-        stale = await apply(caller, card)  # of a page that does not know what is done
-        assert (stale.status, stale.json["plan"]["digest"]) == (409, rest["digest"])
-        rooms[:] = [1, 2, 3]
-        async with caller.stream(f"/api/runs/{planned.run_id}/events") as stream:
-            assert (await apply(caller, rest)).status == 202
-            assert (await ended(stream))[0] == "denied"  # its reads are answered as they were
-    assert booked == [(1, "")]
-
-
 async def test_only_the_plan_that_was_shown_is_applied() -> None:
     planned, other = await plans(), await plans("answer = book(n='other')")
     async with serving("unasked", tools=TOOLS, at_terminal=True) as caller:
@@ -176,28 +150,6 @@ async def test_who_may_not_say_yes_applies_nothing() -> None:
             assert (refused.status, why in refused.message) == (403, True)
             assert (await card_of(caller, planned.run_id)) == card
     assert booked == []
-
-
-async def test_where_approvers_are_named_a_page_applies_with_the_key_of_one_alone(tmp_path: Path) -> None:
-    pytest.importorskip("cryptography")
-    from atc.calls.permissions.approvers import ApproverKey, encoded
-
-    key = ApproverKey.new()
-    rules = tmp_path / "permissions.toml"
-    rules.write_text(f'[approvers]\nann = {{ public_key = "{encoded(ApproverKey(key).public)}" }}\n')
-    rules.chmod(0o600)
-    planned = await plans(permissions=rules)
-    shells: list[dict[str, Any]] = [{}, {"approver_key": ApproverKey.new()}]
-    for shell in shells:
-        async with serving("unasked", tools=TOOLS, at_terminal=True, permissions=rules, **shell) as caller:
-            card = await card_of(caller, planned.run_id)
-            assert (await apply(caller, card)).status == 403
-    async with serving("unasked", tools=TOOLS, permissions=rules, approver_key=key) as caller:
-        async with caller.stream(f"/api/runs/{planned.run_id}/events") as stream:
-            assert (await apply(caller, card)).status == 202
-            assert (await ended(stream))[0] == "answered"
-        assert (await card_of(caller, planned.run_id))["applied"]["by"] == "ann"
-    assert len(booked) == 2
 
 
 async def test_a_page_without_the_tools_shows_the_plan_and_applies_nothing() -> None:
