@@ -122,6 +122,6 @@ def _used(cache: Path) -> Iterator[tuple[float, Path]]:
     """Yield the kept indexes, and when each was used last."""
     for folder in cache.iterdir():
         if folder.is_dir() and not folder.is_symlink():
-            manifest = folder / FILE
+            file = folder / FILE
             with suppress(OSError):
-                yield (manifest if manifest.exists() else folder).stat().st_mtime, folder
+                yield (file if file.exists() else folder).stat().st_mtime, folder

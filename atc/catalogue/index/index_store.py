@@ -167,10 +167,10 @@ def read(folder: Path, tools: Toolset | None = None) -> tuple[Snapshot, Coded | 
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-def _arrays_of(snapshot: Snapshot, encoder: Coded | None, documents: bool) -> dict[str, NDArray[Any]]:
+def _arrays_of(snapshot: Snapshot, encoder: Coded | None, documents: bool) -> dict[str, Any]:
     coded = encoder if snapshot.vectors is not None else None
     about = {"format": FORMAT, "version": VERSION, "encoder": vars(coded) if coded else None}
-    arrays: dict[str, NDArray[Any]] = {
+    arrays: dict[str, Any] = {
         "about": np.frombuffer(json.dumps(about, sort_keys=True).encode(), np.uint8),
         **_packed("ids", [id.encode("utf-8", "surrogatepass") for id in snapshot.ids]),
         **_packed("vocabulary", [word.encode("utf-8", "surrogatepass") for word in snapshot.counts.vocabulary]),
