@@ -259,7 +259,7 @@ class Result(Record, Generic[T]):
             tools that it had before and that are not there any more (``tool_gone``).
         question: what the program asks the user, in its own words, after ``needs_input``; else ``None``.
         cost: what the model's replies cost, in ``currency``; ``None`` where the settings have no price for it. A reply
-            that failed, and embeddings at an endpoint, are not in it.
+            that failed is not in it.
         isolation: the sandbox driver and the tier that held for the program that ran last (``process/N``); empty if
             none ran.
         sketch: the tools that were offered, and why; ``None`` if the run ended before.

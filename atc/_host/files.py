@@ -11,7 +11,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -112,12 +112,12 @@ def _fcntl() -> Any:
 # Files that are written whole or not at all.
 
 
-def write_whole(path: Path, text: str, mode: int = 0o600, *, like: os.stat_result | None = None) -> None:
-    """Put a text in a file, in place of what was there. A crash leaves the old one or the new one, whole.
+@contextlib.contextmanager
+def replaced(path: Path, mode: int = 0o600, *, like: os.stat_result | None = None) -> Iterator[IO[bytes]]:
+    """Open a new file that takes the place of another at the end. A crash leaves the old one or the new one, whole.
 
     Args:
         path: in a folder that is there.
-        text: written as UTF-8.
         mode: of the file, less what the umask takes; by default its owner alone reads it.
         like: a file whose mode and owner it gets instead.
 
@@ -127,10 +127,10 @@ def write_whole(path: Path, text: str, mode: int = 0o600, *, like: os.stat_resul
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "wb") as file:
             if like is not None:
                 _resemble(descriptor, like)
-            file.write(text)
+            yield file
             file.flush()
             os.fsync(descriptor)  # else a power cut may leave the new name with nothing in it
         os.replace(draft, path)
@@ -138,6 +138,16 @@ def write_whole(path: Path, text: str, mode: int = 0o600, *, like: os.stat_resul
         with suppress(OSError):
             draft.unlink()
         raise
+
+
+def write_whole(path: Path, text: str, mode: int = 0o600, *, like: os.stat_result | None = None) -> None:
+    """Put a text in a file, in place of what was there, as UTF-8 (:func:`replaced`).
+
+    Raises:
+        OSError: it cannot be written; nothing is left beside it.
+    """
+    with replaced(path, mode, like=like) as file:
+        file.write(text.encode())
 
 
 def read_own(path: Path, most: int) -> bytes:

@@ -137,10 +137,7 @@ def _opened(sources: list[str] | None, folder: Path | None, openapi: list[str] |
     if (folder is None) == (not sources):
         raise UsageError("give an index with --index DIR, or tools with --tools SOURCE: one of the two, not both")
     if folder is not None:
-        index = ToolIndex.load(folder)
-        for notice in index.notices:
-            err.print(clean(notice), style="yellow", markup=False)
-        return index
+        return ToolIndex.load(folder)
     return index_of(options.opened(sources or [], openapi=openapi, look=True), settings.retrieval)
 
 

@@ -40,7 +40,7 @@ def index(
     tools: options.Tools = None,
     encoder: Annotated[
         str,
-        typer.Option(help="Embedding model: minilm (on this machine), one at your endpoint, or none: only by words."),
+        typer.Option(help="Embedding model: minilm (on this machine), or none: only by words."),
     ] = "minilm",
     used_together: Annotated[
         Path | None,
@@ -60,18 +60,10 @@ def index(
     began = time.perf_counter()
     chosen = _encoder(encoder)
     with stages() as report:
-        if (folder / "index.json").exists():
-            made = ToolIndex.load(folder, chosen)
-            made.update(opened, report)
-            made.remove([name for name in made.ids if name not in opened])
-            made.save(folder, report)
-        else:
-            made = ToolIndex.build(opened, chosen, folder, report)
+        made = ToolIndex.build(opened, chosen, folder, report)
         if used is not None:
             made.use_together(used.sets.items())
             made.save(folder)
-    for notice in made.notices:
-        err.print(notice, style="yellow", markup=False)
     summary: dict[str, Any] = {
         "index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None
     }  # fmt: skip
@@ -122,8 +114,6 @@ def search(
         raise UsageError(f"the setting retrieval names {chosen!r}, which searches no index: {how}")
     if folder is not None:
         searched = ToolIndex.load(folder)
-        for notice in searched.notices:
-            err.print(notice, style="yellow", markup=False)
     else:
         searched = index_of(options.opened(sources, openapi=openapi, look=True), chosen)
     if settings.planner_model and chosen != "planned":
@@ -222,9 +212,7 @@ def _encoder(name: str) -> Encoder | None:
     if name == "none":
         return None
     if name != "minilm":
-        from atc.catalogue.index.endpoint import EndpointEncoder  # only here: openai comes with it
-
-        return EndpointEncoder(name)
+        raise UsageError(f"there is no embedding model {name!r}: give --encoder minilm or --encoder none")
     encoder = MiniLM()
     try:
         encoder.check()

@@ -23,6 +23,7 @@ import typer
 from rich.progress import Progress
 
 from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.index_store import FILE
 from atc.catalogue.index.minilm import MiniLM
 from atc.catalogue.index.retriever import IndexRetriever, Way
 from atc.catalogue.index.vectors import Encoder
@@ -74,7 +75,7 @@ class Crowd:
         protocols = [*self.own, *self.others.protocols]
         lines = "\n".join(protocol.model_dump_json() for protocol in protocols)
         folder = self.kept / f"hidden-{hashlib.sha256(lines.encode()).hexdigest()[:12]}"
-        if (folder / "index.json").exists():  # else it was not finished, and goes on
+        if (folder / FILE).exists():
             return ToolIndex.load(folder, self.encoder)
         with Progress(console=err, transient=True) as progress:
             bar = progress.add_task("indexing", total=None)

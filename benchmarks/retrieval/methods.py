@@ -15,6 +15,7 @@ import numpy as np
 
 from atc._records.choices import ScorerName
 from atc.catalogue.index.index import Mode, ToolIndex
+from atc.catalogue.index.index_store import FILE
 from atc.catalogue.index.planner import (
     Fusion,
     QueryPlanner,
@@ -200,7 +201,7 @@ class Bench:
     def _tools(self, pool: str) -> ToolIndex:
         """The index over a pool, built where there is none of this code yet."""
         folder = self._folder / f"{pool}-{self._index_code}"
-        if (folder / "index.json").exists():
+        if (folder / FILE).exists():
             return ToolIndex.load(folder, self._encoder)
         return ToolIndex.build(self._catalogues.pool(pool), self._encoder, folder, self._on_reply)
 

@@ -24,6 +24,7 @@ from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.index_store import FILE
 from atc.catalogue.index.metrics import ndcg
 from atc.catalogue.index.minilm import MiniLM
 from atc.catalogue.index.planner import QueryPlanner, Trajectory, peak_rank, search_without_plan
@@ -127,7 +128,7 @@ def index_of(catalogues: Catalogues, query: Query, folder: Path) -> ToolIndex:
     encoder, tools = MiniLM(), pool(catalogues, query)
     lines = "\n".join(f"{tool} {protocol.model_dump_json()}" for tool, protocol in tools)
     kept = folder / f"{query.pool}-{hashlib.sha256(lines.encode()).hexdigest()[:12]}"
-    if (kept / "index.json").exists():
+    if (kept / FILE).exists():
         return ToolIndex.load(kept, encoder)
     return ToolIndex.build(tools, encoder, kept)
 

@@ -1,4 +1,4 @@
-"""Finding tools: how well each method ranks a catalogue for a query, in the pools of the literature or in all at once.
+"""Finding tools: how well each method ranks a catalogue for a query, in the pools of the literature.
 
 ``python -m benchmarks.retrieval --data DIR`` builds an index for each pool (kept, and built again when the code that
 makes it changes), ranks with every method, writes a JSON line for each query and prints a table; started again it goes
@@ -35,7 +35,7 @@ from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import EnvironmentProblem, UsageError
 from atc_research.toolqp.rewards import recall
 from benchmarks.common import RESULTS, AsJson
-from benchmarks.retrieval.data import ALL, MEDIUM, Catalogues, Query
+from benchmarks.retrieval.data import MEDIUM, Catalogues, Query
 from benchmarks.retrieval.methods import METHODS, Bench, Method
 from benchmarks.rows import read_lines
 
@@ -257,9 +257,6 @@ def main(
     per_source: Annotated[
         int, typer.Option(min=0, help="Queries of each source, always the same ones; 0 takes all.")
     ] = 100,
-    all_in_one: Annotated[
-        bool, typer.Option("--all", help="Search all tools together, not the source's pool.")
-    ] = False,
     subsets: Annotated[bool, typer.Option("--subsets", help="A line for each part of a source.")] = False,
     model: Annotated[str | None, typer.Option(help="Of methods that ask one; as `atc run --model` takes it.")] = None,
     report: Annotated[bool, typer.Option("--report", help="Rank nothing more: the table of what is kept.")] = False,
@@ -285,12 +282,12 @@ def main(
     bench = Bench(Catalogues(data), RESULTS / "retrieval", model, encoder)
     try:
         if not report:
-            asyncio.run(_run(bench, arms, queries, all_in_one, file))
+            asyncio.run(_run(bench, arms, queries, file))
     except KeyboardInterrupt:
         err.print(f"interrupted; what was ranked is in {file}: the same command goes on from there", markup=False)
         raise typer.Exit(INTERRUPTED) from None
     versions = {(arm.label, bench.version(arm.method)) for arm in arms}
-    rows = [row for row in read_rows(file) if (row.method, row.version) in versions and (row.pool == ALL) is all_in_one]
+    rows = [row for row in read_rows(file) if (row.method, row.version) in versions]
     lines = summarise(paired(rows, [arm.label for arm in arms]), queries, subsets)
     if picture is not None:
         draw(lines, picture)
@@ -320,7 +317,7 @@ def _queries(catalogues: Catalogues, source: str, drawn: int, per_source: int | 
     return queries
 
 
-def in_turns(arms: Sequence[Arm], queries: Sequence[Query], all_in_one: bool) -> Iterator[tuple[str, Query, Arm]]:
+def in_turns(arms: Sequence[Arm], queries: Sequence[Query]) -> Iterator[tuple[str, Query, Arm]]:
     """What is ranked, in its order, each with the pool that is searched.
 
     Without a model pool by pool, for an index is large and one is held at a time. With one each source's first query
@@ -329,7 +326,7 @@ def in_turns(arms: Sequence[Arm], queries: Sequence[Query], all_in_one: bool) ->
     by_pool: dict[str, list[Query]] = defaultdict(list)
     by_source: dict[str, list[Query]] = defaultdict(list)
     for query in queries:
-        by_pool[ALL if all_in_one else query.pool].append(query)
+        by_pool[query.pool].append(query)
         by_source[query.source].append(query)
     if not any(arm.method.asks for arm in arms):
         for pool, asked in sorted(by_pool.items()):
@@ -337,16 +334,16 @@ def in_turns(arms: Sequence[Arm], queries: Sequence[Query], all_in_one: bool) ->
         return
     for round_ in zip_longest(*by_source.values()):
         for query in filter(None, round_):
-            yield from ((ALL if all_in_one else query.pool, query, arm) for arm in arms)
+            yield from ((query.pool, query, arm) for arm in arms)
 
 
-async def _run(bench: Bench, arms: Sequence[Arm], queries: Sequence[Query], all_in_one: bool, file: Path) -> None:
+async def _run(bench: Bench, arms: Sequence[Arm], queries: Sequence[Query], file: Path) -> None:
     """Rank what the file does not hold yet."""
     done = {row.key for row in read_rows(file)}
     versions = {arm.label: bench.version(arm.method) for arm in arms}
     wanted = [
         (pool, query, arm)
-        for pool, query, arm in in_turns(arms, queries, all_in_one)
+        for pool, query, arm in in_turns(arms, queries)
         if (arm.label, versions[arm.label], pool, query.id) not in done
     ]
     try:

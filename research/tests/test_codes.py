@@ -206,7 +206,7 @@ def test_the_command_keeps_trained_codes_only_where_they_are_better(
     from atc_research.toolweaver import codes as learning
 
     index(tmp_path / "a", 200, used(200))
-    before = (tmp_path / "a" / "index.json").read_bytes()
+    before = (tmp_path / "a" / "index.npz").read_bytes()
     arguments = ["tools", "learn", "codes", "--index", str(tmp_path / "a"), "--epochs", "3", "--json"]
 
     def interrupted(*_: object, **__: object) -> None:
@@ -215,7 +215,7 @@ def test_the_command_keeps_trained_codes_only_where_they_are_better(
     with monkeypatch.context() as patched:
         patched.setattr(learning, "coded", interrupted)
         assert CLI.invoke(app, arguments).exit_code == 130
-    assert (tmp_path / "a" / "index.json").read_bytes() == before
+    assert (tmp_path / "a" / "index.npz").read_bytes() == before
     assert (tmp_path / "a" / learning.FOLDER).is_dir()
 
     for answer in (False, True):

@@ -41,9 +41,9 @@ def test_codes_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert all(map(np.array_equal, found.books, codes.books))
     index.save(tmp_path)
     assert read_codes(tmp_path, index.snapshot, ENCODER) is not None, "saving the index leaves them"
-    index.add([protocol("tides")])
+    others = ToolIndex.build([*some(), protocol("tides")], HashedWords())
     with pytest.raises(UsageError, match="other tools"):
-        read_codes(tmp_path, index.snapshot, ENCODER)
+        read_codes(tmp_path, others.snapshot, ENCODER)
     (tmp_path / FILE).unlink()
     assert read_codes(tmp_path, index.snapshot, ENCODER) is None
 

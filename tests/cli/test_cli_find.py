@@ -109,6 +109,7 @@ def test_a_planner_of_its_own_plans_the_search(monkeypatch: pytest.MonkeyPatch) 
         (("search", "x", "-t", "tools.py", "--set", "retrieval=magic"), 2, "there are auto, lexical"),
         (("index", "nowhere.py", "-o", "ix"), 2, "nowhere.py"),
         (("index", "-t", "tools.py", "-o", "tools.py/ix", "--encoder", "none"), 3, "tools.py/ix"),
+        (("index", "-t", "tools.py", "-o", "ix", "--encoder", "other"), 2, "--encoder minilm"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: tuple[str, ...], code: int, said: str) -> None:

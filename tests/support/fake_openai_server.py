@@ -21,7 +21,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        if not self.path.endswith(("/chat/completions", "/embeddings")):
+        if not self.path.endswith("/chat/completions"):
             self._tell(json.loads(body))
             return
         self.server.requests.append(json.loads(body))

@@ -83,12 +83,8 @@ def many(count: int) -> list[tuple[str, Any]]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file() and p.name != ".lock"}
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def built(folder: Path) -> ToolIndex:
     return ToolIndex.build(some(), HashedWords(), folder)
-
-
-def generation(folder: Path) -> Path:
-    return next(folder.glob("g-*"))

@@ -27,7 +27,7 @@ from atc._host.files import make_private, write_whole
 from atc._records.choices import ScorerName
 from atc.catalogue.index.scorers import Query
 from atc.catalogue.index.snapshot import id_digest
-from atc.catalogue.index.vectors import Floats, Rows, normalised
+from atc.catalogue.index.vectors import Floats, normalised
 from atc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -171,24 +171,12 @@ class AdaptedCosines:
         """Return a weight in place of the scorer's own."""
         return self.adapter.share
 
-    def scores(self, query: Query, rows: Rows | None) -> Floats | None:
+    def scores(self, query: Query) -> Floats | None:
         vectors = self.snapshot.vectors
-        if query.vector is None or vectors is None:
+        if query.vector is None or vectors is None or not len(vectors):
             return None
-        found = (vectors if rows is None else vectors.take(rows)).scores(self._adapted(query.vector))
-        if not len(found):
-            return None
-        best = int(np.argmax(found))
-        return found if self.taught[best if rows is None else rows[best]] else None
-
-    def proposed(self, query: Query, count: int) -> Rows:
-        if query.vector is None or self.snapshot.nearest is None:
-            return np.zeros(0, np.int64)
-        return self.snapshot.nearest.rows(self._adapted(query.vector), count)
-
-    def _adapted(self, vector: Floats) -> Floats:
-        found: Floats = self.adapter.adapted(vector.reshape(1, -1))[0]
-        return found
+        found = vectors.scores(self.adapter.adapted(query.vector.reshape(1, -1))[0])
+        return found if self.taught[int(np.argmax(found))] else None
 
 
 # -- the user's own ----------------------------------------------------------------------------------------------------

@@ -184,11 +184,6 @@ class Together:
         through[gained <= 0] = -1
         return gained, through
 
-    def brought(self, likely: Likely) -> Rows:
-        """Return the rows that were used with a likely one."""
-        found = [self.tools.neighbours(row)[0] for row, _ in likely]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
-
     def _of_services(self, pairs: NDArray[np.int64], counts: Floats, totals: Floats, most: int) -> Edges:
         """Return the same sums for services: C of Eq. 5 with the rows and the columns of a service added up."""
         ends = np.sort(self._service[pairs], axis=1)

@@ -1,27 +1,16 @@
-"""The documents of an index: the fields of a tool's protocol that are indexed, and how protocols are held.
-
-Of a long stream they lie in a file while the index is made, so that memory stays bounded.
-"""
+"""The documents of an index: the fields of a tool's protocol that are indexed, and the protocols by row."""
 
 from __future__ import annotations
 
-import math
-import os
 import re
-import tempfile
-from array import array
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from typing import Protocol as Interface
 
-import numpy as np
-from numpy.typing import NDArray
-
 from atc.catalogue.graph.suppliers import fields_of
-from atc.errors import ToolIndexError
 from atc.schemas.protocol import Protocol
 
 MAX_FIELD = 4_000
@@ -111,174 +100,49 @@ def _spaced(text: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])|[_/\s]+", " ", text).strip()
 
 
-# -- where they lie while an index is made -----------------------------------------------------------------------------
+# -- protocols by row --------------------------------------------------------------------------------------------------
 
 Document = Protocol | bytes
-"""A protocol as it is held in memory, or its line of JSON."""
-
-IN_MEMORY = 64_000_000
-"""Bytes of documents that are held in memory; from more on they lie in a file."""
+"""A protocol, or its line of JSON."""
 
 
 class Documents(Interface):
-    """The documents by row: in memory, or in a file."""
+    """The documents by row."""
 
     def __getitem__(self, row: int) -> Document: ...
 
     def __len__(self) -> int: ...
 
 
-class Spool:
-    """Documents that are added one after the other.
+class HeldDocuments:
+    """The protocols of a toolset, with the keys of their schemas sorted, as lines of JSON have them.
 
-    Args:
-        folder: where its file lies, which has no name and is gone with this process; ``None``: all stays in memory.
+    What protocols share stays shared. The tools of a large OpenAPI document share its definitions: written out, the 452
+    protocols of Stripe are 169 MB; together they are little more than the document of 2.5 MB.
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
-        self._held: list[Document] = []
-        self._bytes = 0
-        self._file: IO[bytes] | None = None
-        self._ends = array("q", [0])
-        self._first = 0  # documents before this row lie in the file
+    def __init__(self, protocols: Sequence[Protocol]) -> None:
+        self._protocols = protocols
+        self._sorted: dict[int, tuple[Any, Any]] = {}  # by id, beside the value itself, so that the id stays its own
+        self._lock = threading.Lock()  # no other thread takes what is half filled
 
-    def add(self, document: Document) -> None:
-        """Add one.
-
-        Raises:
-            ToolIndexError: the disk is full.
-        """
-        self._held.append(document)
-        if not isinstance(document, bytes):
-            self._folder = None  # it is in memory anyway, and so are its like
-            return
-        self._bytes += len(document)
-        if self._folder is not None and self._bytes > IN_MEMORY:
-            self._spill(self._folder)
-
-    def __getitem__(self, row: int) -> Document:
-        if row >= self._first:
-            return self._held[row - self._first]
-        assert self._file is not None
-        begin, end = self._ends[row], self._ends[row + 1]
-        return os.pread(self._file.fileno(), end - begin, begin)  # no place is kept: several threads may read
+    def __getitem__(self, row: int) -> Protocol:
+        protocol = self._protocols[row]
+        with self._lock:
+            schemas = {name: self._in_order(getattr(protocol, name)) for name in ("parameters", "returns")}
+        return Protocol.model_validate({**dict(protocol), **schemas})
 
     def __len__(self) -> int:
-        return self._first + len(self._held)
+        return len(self._protocols)
 
-    def _spill(self, folder: Path) -> None:
-        try:
-            if self._file is None:
-                folder.mkdir(parents=True, exist_ok=True)
-                self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - as long as the documents
-            self._file.seek(self._ends[-1])
-            for document in self._held:
-                assert isinstance(document, bytes)
-                self._file.write(document)
-                self._ends.append(self._ends[-1] + len(document))
-            self._file.flush()
-        except OSError as error:
-            raise ToolIndexError(
-                f"the documents of the tools cannot be kept in {folder}: {error.strerror or error}. Check that (a full "
-                "disk, or rights); an index that was there before is untouched"
-            ) from None
-        self._first += len(self._held)
-        self._held, self._bytes = [], 0
-
-
-class Joined:
-    """Documents of several parts, in one order.
-
-    Args:
-        parts: where they lie.
-        part: of each row, which one.
-        row: of each row, its place there.
-    """
-
-    def __init__(self, parts: Sequence[Documents], part: NDArray[np.int32], row: NDArray[np.int64]) -> None:
-        self.parts, self.part, self.row = parts, part, row
-
-    @classmethod
-    def of(cls, old: Documents, new: Documents, rows: NDArray[np.int64]) -> Joined:
-        """Return rows of two: ``row`` of ``old``, or ``-1 - row`` of ``new``."""
-        kept = rows >= 0
-        parts: list[Documents] = list(old.parts) if isinstance(old, Joined) else [old]
-        part, row = np.full(len(rows), len(parts), np.int32), -1 - rows
-        if isinstance(old, Joined):
-            part[kept], row[kept] = old.part[rows[kept]], old.row[rows[kept]]
-        else:
-            part[kept], row[kept] = 0, rows[kept]
-        used = np.unique(part)  # a part that has nothing left is let go
-        return cls([[*parts, new][each] for each in used], np.searchsorted(used, part).astype(np.int32), row)
-
-    def __getitem__(self, row: int) -> Document:
-        part: Documents = self.parts[int(self.part[row])]
-        return part[int(self.row[row])]
-
-    def __len__(self) -> int:
-        return len(self.part)
-
-
-# -- what protocols share ----------------------------------------------------------------------------------------------
-# Protocols as an index gives them back, without a line of JSON between: what protocols share stays shared.
-#
-# The tools of a large OpenAPI document share its definitions, and each protocol has all that it reaches. Written out,
-# the 452 protocols of Stripe are 169 MB; held so, they are little more than the document of 2.5 MB.
-
-_INTEGERS = 2**63  # larger ones are left to JSON, which has limits of its own
-
-
-class Interner:
-    """Makes protocols whose equal parts are one object. A value that several protocols share is read once.
-
-    It keeps what it has read, for the length of one reading of tools.
-    """
-
-    def __init__(self) -> None:
-        self._seen: dict[int, tuple[Any, Any]] = {}  # by id, beside the value itself, so that the id stays its own
-
-    def of(self, protocol: Protocol) -> Protocol | None:
-        """Return the protocol that its line of JSON would give, keys in order; ``None`` where only JSON can tell."""
-        try:
-            of = self._interned
-            examples = tuple(
-                example.model_copy(update={"arguments": of(example.arguments), "response": of(example.response)})
-                for example in protocol.examples
-            )
-            schemas = {"parameters": self._interned(protocol.parameters), "returns": self._interned(protocol.returns)}
-            return Protocol.model_validate({**dict(protocol), **schemas, "examples": examples})
-        except (ValueError, TypeError, RecursionError):
-            return None
-
-    def _interned(self, value: Any) -> Any:
-        """Return the value with the keys of its objects sorted.
-
-        Raises:
-            ValueError: it has something that JSON does not have, or contains itself.
-        """
-        kind = type(value)
-        if value is None or kind is str or kind is bool:
+    def _in_order(self, value: Any) -> Any:
+        if not isinstance(value, dict | list):
             return value
-        if kind is float and math.isfinite(value):
-            return value
-        if kind is int and -_INTEGERS <= value < _INTEGERS:
-            return value
-        if kind is not dict and kind is not list:
-            raise ValueError(f"{kind.__name__} is not plain JSON")
-        if id(value) not in self._seen:
-            self._seen[id(value)] = (value, _UNFINISHED)
-            made: Any = [self._interned(each) for each in value] if kind is list else self._sorted(value)
-            self._seen[id(value)] = (value, made)
-        made = self._seen[id(value)][1]
-        if made is _UNFINISHED:
-            raise ValueError("it contains itself, or something that is not plain JSON")
-        return made
-
-    def _sorted(self, value: dict[Any, Any]) -> dict[str, Any]:
-        if not all(type(key) is str for key in value):
-            raise ValueError("a key is no text")
-        return {key: self._interned(value[key]) for key in sorted(value)}
-
-
-_UNFINISHED = object()
+        if id(value) not in self._sorted:
+            made: Any = type(value)()
+            self._sorted[id(value)] = (value, made)  # first: it may contain itself
+            if isinstance(value, dict):
+                made.update((key, self._in_order(value[key])) for key in sorted(value, key=str))
+            else:
+                made.extend(map(self._in_order, value))
+        return self._sorted[id(value)][1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -12,32 +13,28 @@ import numpy as np
 
 from atc._records.choices import SCORERS, WITHOUT_VECTORS
 from atc.catalogue.index import index_store
-from atc.catalogue.index.changing import changed, forget
 from atc.catalogue.index.co_usage import CoUsage
-from atc.catalogue.index.index_store import BLOCKS, Coded
+from atc.catalogue.index.index_store import Coded
 from atc.catalogue.index.menu import WIDTH, Menu
 from atc.catalogue.index.scorers import Column, Query, Scorer, joined, own_scorers
 from atc.catalogue.index.search import Hit, Mode, search_rows, search_snapshot
-from atc.catalogue.index.snapshot import Progress, Snapshot, Tools, assembled, protocol_of, read, service_number
+from atc.catalogue.index.snapshot import Progress, Snapshot, Tools, embedded, protocol_of, read, service_number
 from atc.catalogue.index.vectors import Encoder, Floats
 from atc.catalogue.index.words import words
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.schemas.protocol import Protocol
+from atc.tools.tool import Toolset
 
 __all__ = ["Hit", "Mode", "ToolIndex"]
 
 _NO_SERVICE = service_number("")
 _NO_VECTORS = "the index has no vectors, for it was built without an encoder: build it with one"
-_VECTORS_ELSEWHERE = (
-    "an older version kept the vectors of this index in another engine, which is not asked any more: "
-    "`atc tools index` embeds its tools anew"
-)
 
 
 class ToolIndex:
     """Tools that can be searched. Make one with :meth:`build` or :meth:`load`.
 
-    Searching is safe from several threads, and in several processes over one folder; changing is for one at a time.
+    Searching is safe from several threads. An index is made anew when its tools change: :meth:`build`.
     """
 
     def __init__(self, snapshot: Snapshot, encoder: Encoder | None, coded: Coded | None) -> None:
@@ -55,44 +52,56 @@ class ToolIndex:
         encoder: Encoder | None = None,
         folder: str | Path | None = None,
         progress: Progress | None = None,
-        parts: str | Path | None = None,
     ) -> ToolIndex:
         """Index tools.
 
         Args:
             tools: a toolset (ids are its names), protocols (ids are theirs), or pairs of an id and a protocol. What
                 stands before the last ``/`` of an id counts as the tool's service, else where its protocol comes from.
+                At most 50,000.
             encoder: makes the vectors of dense search; without one the index works by words alone.
-            folder: where it is saved. A build that is interrupted while it embeds goes on from there.
+            folder: where it is saved. Of an index that is there, the vectors of the same texts are taken over, and
+                what was used together; one that is damaged or of another version is made anew.
             progress: told of each stage.
-            parts: where vectors are kept while the others are made, if not in ``folder``: :meth:`save` there ends it.
 
         Raises:
-            UsageError: two tools have the same id, or something is no protocol.
+            UsageError: two tools have the same id, something is no protocol, or they are too many.
             EncoderUnavailable: the encoder cannot be used.
             ToolIndexError: the folder cannot be written.
             ModelError: the encoder failed in the middle of work.
         """
-        index = cls(_EMPTY, encoder, Coded.of(encoder) if encoder is not None else None)
-        kept = folder or parts
-        index._change(set(), tools, progress, Path(kept) if kept else None)
+        told = progress or (lambda stage, done, total: None)
+        coded = Coded.of(encoder) if encoder is not None else None
+        made, texts = read(tools, told)
+        old, of = None, None
+        if folder is not None:
+            with suppress(ToolIndexError):
+                old, of = index_store.read(Path(folder))
+        if encoder is not None:
+            same = of is not None and (of.digest, of.dimensions) == (encoder.digest, encoder.dimensions)
+            made = replace(made, vectors=embedded(made, texts, old if same else None, encoder, told))
+        if old is not None and old.co_usage is not None:
+            rows = np.array([old.rows.get(id, -1) for id in made.ids], np.int64)
+            made = replace(made, co_usage=old.co_usage.moved(rows))
+        index = cls(made, encoder, coded)
         if folder is not None:
             index.save(folder, progress)
         return index
 
     @classmethod
-    def load(cls, folder: str | Path, encoder: Encoder | None = None) -> ToolIndex:
+    def load(cls, folder: str | Path, encoder: Encoder | None = None, tools: Toolset | None = None) -> ToolIndex:
         """Open an index that was saved.
 
         Args:
             folder: where it is.
             encoder: the one that it was built with; the one of this machine when not given and it is that one's.
+            tools: hold the protocols of an index that was saved without them.
 
         Raises:
             ToolIndexError: there is none, or it is damaged, foreign or of another version.
             UsageError: its vectors are of another encoder.
         """
-        snapshot, coded = index_store.read(Path(folder))
+        snapshot, coded = index_store.read(Path(folder), tools)
         if encoder is None and coded is not None:
             encoder = coded.own()
         elif encoder is not None and coded is not None and encoder.digest != coded.digest:
@@ -131,11 +140,6 @@ class ToolIndex:
         """Return what it holds at this moment."""
         return self._snapshot
 
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """Return what a user may want to know of the index, a sentence each: a column that was left out, and why."""
-        return self._snapshot.notices
-
     def protocol(self, id: str) -> Protocol:
         """Return the protocol of a tool, as its line of JSON gives it. Others may share its schemas: change nothing.
 
@@ -171,35 +175,6 @@ class ToolIndex:
         made._told, made._columns, made._on = self._told, tuple(columns), frozenset(on)
         return made
 
-    def add(self, tools: Tools, progress: Progress | None = None) -> None:
-        """Add tools whose ids are new.
-
-        Raises:
-            UsageError: an id is taken; otherwise as :meth:`build`.
-        """
-        self._change(set(), tools, progress, only_new=True)
-
-    def update(self, tools: Tools, progress: Progress | None = None) -> None:
-        """Add tools, and replace those whose ids are there. Only text that is new to the index is embedded.
-
-        Raises:
-            UsageError: as :meth:`build`.
-        """
-        self._change(set(), tools, progress)
-
-    def remove(self, ids: Iterable[str]) -> None:
-        """Take tools out.
-
-        Raises:
-            UsageError: an id is not there; nothing is removed.
-        """
-        gone = {ids} if isinstance(ids, str) else set(ids)
-        missing = sorted(gone - self._snapshot.rows.keys())
-        if missing:
-            raise UsageError(f"the index has no tool {', '.join(map(repr, missing[:5]))}")
-        if gone:
-            self._change(gone, [], None)
-
     def use_together(self, used: Iterable[tuple[Collection[str], float]]) -> None:
         """Take what was used together, in place of what the index has of it; saved with the index.
 
@@ -213,21 +188,18 @@ class ToolIndex:
         together = CoUsage.of(used, self._snapshot.rows, len(self))
         self._snapshot = replace(self._snapshot, co_usage=together if len(together.pairs) else None)
 
-    def save(self, folder: str | Path, progress: Progress | None = None) -> None:
-        """Write the index, in place of one that the folder may hold; other readers of that one are not disturbed.
+    def save(self, folder: str | Path, progress: Progress | None = None, *, documents: bool = True) -> None:
+        """Write the index, in place of one that the folder may hold; who has read that one is not disturbed.
 
         Args:
             folder: where it is written.
             progress: told of each stage.
+            documents: also write the protocols; an index without them is loaded with its tools.
 
         Raises:
-            ToolIndexError: it cannot be written, or another process is writing there.
+            ToolIndexError: it is too large, or cannot be written.
         """
-        place = Path(folder)
-        index_store.write(place, self._snapshot, self._coded, progress)
-        forget(place / BLOCKS)
-        read_back, _ = index_store.read(place)  # the arrays are mapped from disk
-        self._snapshot = replace(read_back, notices=self._snapshot.notices)
+        index_store.write(Path(folder), self._snapshot, self._coded, progress, documents=documents)
 
     def search(self, query: str, limit: int = 10, mode: Mode | None = None) -> list[Hit]:
         """Return the tools that fit a query best.
@@ -321,7 +293,7 @@ class ToolIndex:
             return None
         try:
             if self._snapshot.vectors is None:
-                raise EncoderUnavailable(_NO_VECTORS if self._coded is None else _VECTORS_ELSEWHERE)
+                raise EncoderUnavailable(_NO_VECTORS)
             if self._encoder is None:
                 name = self._coded.name if self._coded else "?"
                 raise EncoderUnavailable(f"the index needs its encoder {name!r}: give it to ToolIndex.load")
@@ -332,24 +304,3 @@ class ToolIndex:
             self._warn(problem)
             return None
         return self._encoder.encode(list(queries))
-
-    def _change(
-        self,
-        gone: set[str],
-        tools: Tools,
-        progress: Progress | None,
-        folder: Path | None = None,
-        *,
-        only_new: bool = False,
-    ) -> None:
-        if self._coded is not None:
-            if self._encoder is None:
-                raise EncoderUnavailable(
-                    f"the index cannot change without its encoder {self._coded.name!r}: give it to ToolIndex.load"
-                )
-            self._encoder.check()
-        encoder = self._encoder if self._coded is not None else None
-        self._snapshot = changed(self._snapshot, gone, tools, encoder, progress, folder, only_new=only_new)
-
-
-_EMPTY = assembled(None, set(), read([], lambda stage, done, total: None))

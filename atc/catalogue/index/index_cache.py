@@ -2,7 +2,7 @@
 
 The folder's name is a digest of the protocols, of the encoder and of the index's format, so that a tool that changed
 leads to another folder and nothing stale is ever read. Several processes may use one cache: an index takes its place
-whole (:mod:`atc.catalogue.index.index_store`), and who finds it being written works without keeping its own.
+whole (:mod:`atc.catalogue.index.index_store`). Protocols are not kept, for the toolset holds them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from atc._host.files import make_private
 from atc.catalogue.index.index import ToolIndex
-from atc.catalogue.index.index_store import FORMAT, MANIFEST, VERSION
+from atc.catalogue.index.index_store import FILE, FORMAT, VERSION
 from atc.catalogue.index.snapshot import Progress, line_of
 from atc.catalogue.index.vectors import Encoder
 from atc.errors import ToolIndexError, UsageError
@@ -57,13 +57,12 @@ def kept_index(
     try:
         _make_private(cache)  # first: what others could have put there is not read
         with suppress(ToolIndexError, UsageError):  # there is none, or it is damaged: it is made anew
-            kept = ToolIndex.load(folder, encoder)
+            kept = ToolIndex.load(folder, encoder, tools)
             with suppress(OSError):
-                os.utime(folder / MANIFEST)  # pruning sees that it is used
+                os.utime(folder / FILE)  # pruning sees that it is used
             return kept, ""
-        folder.mkdir(mode=0o700, exist_ok=True)
-        index = ToolIndex.build(tools, encoder, progress=progress, parts=folder)
-        index.save(folder, progress)
+        index = ToolIndex.build(tools, encoder, progress=progress)
+        index.save(folder, progress, documents=False)
         problem = ""
     except (ToolIndexError, OSError) as error:
         reason = str(error) if isinstance(error, ToolIndexError) else f"{cache}: {error.strerror or error}"
@@ -105,7 +104,7 @@ def prune(cache: Path, *, keep: Path | None = None, most: int = MOST, most_bytes
     found = sorted(_used(cache), key=lambda each: (each[1] != keep, -each[0]))
     for place, (used, folder) in enumerate(found):
         total += sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        unfinished = not (folder / MANIFEST).exists()
+        unfinished = not (folder / FILE).exists()
         old = time.time() - used > _UNFINISHED_S if unfinished else place >= most or total > most_bytes
         if folder != keep and old:
             shutil.rmtree(folder, ignore_errors=True)
@@ -123,6 +122,6 @@ def _used(cache: Path) -> Iterator[tuple[float, Path]]:
     """Yield the kept indexes, and when each was used last."""
     for folder in cache.iterdir():
         if folder.is_dir() and not folder.is_symlink():
-            manifest = folder / MANIFEST
+            file = folder / FILE
             with suppress(OSError):
-                yield (manifest if manifest.exists() else folder).stat().st_mtime, folder
+                yield (file if file.exists() else folder).stat().st_mtime, folder

@@ -1,53 +1,57 @@
-"""An index on disk: one folder, whose manifest names one complete generation of files.
+"""An index on disk: one file of arrays (``.npz``) in a folder, which is replaced whole.
 
-A new generation is written beside the old one and the manifest replaced in one step, so that a reader finds the old
-index or the new one, never half of either. Readers that have mapped the old files keep them after they are deleted.
+A reader finds the old file or the new one, never half of either, and processes that write at once do not disturb each
+other: the last one stays. What is read is never trusted: no file makes its reader take much more memory than it has
+bytes, nothing is unpickled, and what does not fit together is refused.
 """
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import json
-import os
-import shutil
-import tempfile
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from mmap import ACCESS_READ, mmap
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atc._host.files import lock
-from atc.catalogue.index import vectors
-from atc.catalogue.index.co_usage import MOST, CoUsage
-from atc.catalogue.index.lexical import Counts, LexicalIndex
-from atc.catalogue.index.snapshot import DIGEST, Progress, Snapshot, line_of
+from atc._host.files import replaced
+from atc.catalogue.index import co_usage, lexical
+from atc.catalogue.index.co_usage import CoUsage
+from atc.catalogue.index.documents import Documents, HeldDocuments
+from atc.catalogue.index.lexical import WEIGHTS, Counts, LexicalIndex
+from atc.catalogue.index.snapshot import DIGEST, MOST, Progress, Snapshot, line_of
 from atc.catalogue.index.vectors import Encoder, Vectors
 from atc.errors import ToolIndexError
+from atc.tools.tool import Toolset
 
-FORMAT, VERSION = "atc-tool-index", 2
-"""The version changes with the files' layout, and with the words, fields and weights that they were made of."""
-
-MANIFEST, LOCK, BLOCKS, GRAPH = "index.json", ".lock", ".embedding", "nearest.usearch"
-_USED = "used-"
-"""The beginning of the names of files that say what was used together. An index works without them."""
-_OLD = ("codes", "codebook-")
-"""The beginning of the names of files that older versions kept for each tool's codes. Nothing reads them any more."""
-_USED_LEFT_OUT = (
-    "what was used together is left out, for its part of the index is damaged: "
-    "`atc tools index --used-together FILE` reads it anew"
-)
+FORMAT, VERSION = "atc-tool-index", 3
+"""The version changes with the arrays, and with the words, fields and weights that they were made of."""
+FILE = "index.npz"
+"""The file's name in the folder of an index."""
+MOST_BYTES = 1_000_000_000
+"""Bytes of a file: 47,000 tools of ToolBench take 70 MB with their vectors, the 452 of Stripe 170 MB."""
 _ROUNDED = 1.01  # sums in 32 bits are rounded
-_ATTEMPTS, _PAUSE_S = 5, 0.05
-_EVERY = 1_000
-"""Documents between two reports of progress."""
+_TEXTS = ("ids", "vocabulary", "documents")
+"""Texts: two arrays each, their bytes and where each ends."""
+_DTYPES: Mapping[str, type[np.generic]] = {
+    "about": np.uint8,
+    **dict.fromkeys(_TEXTS, np.uint8),
+    **{f"{name}-ends": np.int64 for name in _TEXTS},
+    "pointers": np.int64,
+    "words": np.int32,
+    "weights": np.int32,
+    "digests": np.uint8,
+    "services": np.uint64,
+    "vectors": np.int8,
+    "scales": np.float32,
+    "used-pairs": np.int32,
+    "used-counts": np.float32,
+    "used-totals": np.float32,
+}
 
 
 @dataclass(frozen=True)
@@ -75,281 +79,250 @@ class Coded:
         return MiniLM() if self.digest == MiniLM.digest else None
 
 
-class MappedLines:
-    """The documents of a file, each read when it is asked for."""
+class _Lines:
+    """Texts that lie one after the other.
 
-    def __init__(self, path: Path, offsets: NDArray[np.int64]) -> None:
-        self._offsets = offsets
-        with path.open("rb") as file:
-            self._map = mmap(file.fileno(), 0, access=ACCESS_READ) if path.stat().st_size else b""
+    Args:
+        content: their bytes.
+        ends: where each ends.
+    """
 
-    def __getitem__(self, row: int) -> bytes:
-        return self._map[int(self._offsets[row]) : int(self._offsets[row + 1])]
+    def __init__(self, content: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
+        self._content, self._ends = content, ends
+
+    def __getitem__(self, place: int) -> bytes:
+        return self._content[self._ends[place - 1] if place else 0 : self._ends[place]].tobytes()
 
     def __len__(self) -> int:
-        return len(self._offsets) - 1
+        return len(self._ends)
 
 
-def write(folder: Path, snapshot: Snapshot, encoder: Coded | None, progress: Progress | None = None) -> None:
-    """Make ``folder`` hold an index; whatever index it held before is replaced at the very end.
+def write(
+    folder: Path,
+    snapshot: Snapshot,
+    encoder: Coded | None,
+    progress: Progress | None = None,
+    *,
+    documents: bool = True,
+) -> None:
+    """Make ``folder`` hold an index, in place of one that it may hold.
 
     Args:
         folder: of the index.
         snapshot: what it holds.
         encoder: whose vectors those are.
-        progress: told of each stage.
+        progress: told when it begins and ends.
+        documents: also write the protocols; without them :func:`read` must be given the tools.
 
     Raises:
-        ToolIndexError: it cannot be written (what was there still is), or another process is writing there.
+        ToolIndexError: it is too large or cannot be written; what was there still is.
     """
+    told = progress or (lambda stage, done, total: None)
+    told("writing", 0, len(snapshot))
+    arrays = _arrays_of(snapshot, encoder, documents)
+    size = sum(array.nbytes for array in arrays.values())
+    if size > MOST_BYTES:
+        raise ToolIndexError(
+            f"the index would take {size:,} bytes, and an index takes {MOST_BYTES:,} at most: leave out tools that no "
+            "task needs, or make several indexes, by service or by kind"
+        )
     try:
-        with _locked(folder):
-            _remove(folder, ".new-*")  # of writers that were killed
-            _remove(folder, "vectors-edge")  # of versions that kept vectors there
-            scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
-            try:
-                _write_files(scratch, snapshot, progress or (lambda stage, done, total: None))
-                files = {path.relative_to(scratch).as_posix(): _described(path) for path in _all_files(scratch)}
-                _publish(folder, scratch, _manifest(snapshot, encoder, files))
-            finally:
-                shutil.rmtree(scratch, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        with replaced(folder / FILE, 0o666) as file:
+            np.savez(file, **arrays)
     except OSError as error:
         raise ToolIndexError(
             f"the index cannot be written to {folder}: {error.strerror or error}. Check that (a full disk, or rights); "
             "an index that was there before is untouched"
         ) from None
+    told("writing", len(snapshot), len(snapshot))
 
 
-def read(folder: Path) -> tuple[Snapshot, Coded | None]:
-    """Open the index of a folder. Its large files are mapped into memory.
+def read(folder: Path, tools: Toolset | None = None) -> tuple[Snapshot, Coded | None]:
+    """Read the index of a folder.
 
     Args:
         folder: of the index.
+        tools: hold the protocols of an index that was written without them.
 
     Raises:
         ToolIndexError: there is none, or it is damaged, foreign or of another version.
     """
-    for attempt in range(_ATTEMPTS):
-        manifest = _read_manifest(folder)
-        try:
-            return _open(folder, manifest)
-        except FileNotFoundError as error:  # a writer has replaced it meanwhile?
-            missing = error
-            time.sleep(_PAUSE_S * attempt)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise _damaged(folder, str(error)) from None
-    raise _damaged(folder, f"{missing.filename} is missing")
+    path = folder / FILE
+    try:
+        if not path.exists():
+            raise ToolIndexError(f"there is no tool index in {folder}: build one there, or give its folder")
+        if not path.is_file():  # a pipe would be waited for without end
+            raise ToolIndexError(f"{path} is no file: give another folder")
+        return _opened(_arrays(path), tools)
+    except ToolIndexError:
+        raise
+    except OSError as error:
+        raise ToolIndexError(f"{path} cannot be read: {error.strerror or error}") from None
+    except Exception as error:  # whatever a foreign or damaged file makes its readers raise
+        why = f"{error}" or type(error).__name__
+        raise ToolIndexError(f"the index in {folder} is damaged or foreign ({why:.200}): build it anew") from None
 
 
-# Writing
+# -- writing -----------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("a+") as handle:
-        try:
-            lock(handle)
-        except BlockingIOError:
-            raise ToolIndexError(
-                f"another process is writing the index in {folder} right now: wait for it, then try again"
-            ) from None
-        yield
-
-
-def _write_files(folder: Path, snapshot: Snapshot, progress: Progress) -> None:
-    offsets = [0]
-    with (folder / "documents.jsonl").open("wb") as out:
-        for row, id in enumerate(snapshot.ids):
-            line = line_of(id, snapshot.documents[row]).rstrip(b"\n") + b"\n"
-            out.write(line)
-            offsets.append(offsets[-1] + len(line))
-            if row % _EVERY == 0:
-                progress("writing", row, len(snapshot))
-    progress("writing", len(snapshot), len(snapshot))
-    (folder / "ids.json").write_text(json.dumps(list(snapshot.ids)))
-    snapshot.lexical.save(folder / "lexical")
+def _arrays_of(snapshot: Snapshot, encoder: Coded | None, documents: bool) -> dict[str, Any]:
+    coded = encoder if snapshot.vectors is not None else None
+    about = {"format": FORMAT, "version": VERSION, "encoder": vars(coded) if coded else None}
     arrays: dict[str, Any] = {
-        "offsets": np.array(offsets, np.int64),
-        "digests": snapshot.digests,
-        "services": snapshot.services,
+        "about": np.frombuffer(json.dumps(about, sort_keys=True).encode(), np.uint8),
+        **_packed("ids", [id.encode("utf-8", "surrogatepass") for id in snapshot.ids]),
+        **_packed("vocabulary", [word.encode("utf-8", "surrogatepass") for word in snapshot.counts.vocabulary]),
         "pointers": snapshot.counts.pointers,
         "words": snapshot.counts.words,
         "weights": snapshot.counts.weights,
+        "digests": snapshot.digests,
+        "services": snapshot.services,
     }
+    if documents:
+        arrays |= _packed("documents", [line_of(id, snapshot.documents[row]) for row, id in enumerate(snapshot.ids)])
     if snapshot.vectors is not None:
         arrays |= {"vectors": snapshot.vectors.values, "scales": snapshot.vectors.scales}
     if (used := snapshot.co_usage) is not None:
-        arrays |= {f"{_USED}pairs": used.pairs, f"{_USED}counts": used.counts, f"{_USED}totals": used.totals}
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array, allow_pickle=False)
-    if snapshot.vectors is not None and len(snapshot) > vectors.EXACT:
-        vectors.Nearest.write(snapshot.vectors, folder / GRAPH, partial(progress, "connecting"))
+        arrays |= {"used-pairs": used.pairs, "used-counts": used.counts, "used-totals": used.totals}
+    return arrays
 
 
-def _manifest(snapshot: Snapshot, encoder: Coded | None, files: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    listing = json.dumps(files, sort_keys=True).encode()
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "generation": f"g-{hashlib.sha256(listing).hexdigest()[:16]}",
-        "documents": len(snapshot),
-        "encoder": None if encoder is None or snapshot.vectors is None else vars(encoder),
-        "files": files,
-    }
+def _packed(name: str, texts: Sequence[bytes]) -> dict[str, NDArray[Any]]:
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    return {name: np.frombuffer(b"".join(texts), np.uint8), f"{name}-ends": ends}
 
 
-def _publish(folder: Path, scratch: Path, manifest: dict[str, Any]) -> None:
-    home = folder / manifest["generation"]
-    if not _is_whole(home, manifest["files"]):  # the same index again: its files are there
-        shutil.rmtree(home, ignore_errors=True)
-        for path in _all_files(scratch):
-            _sync(path)
-        os.replace(scratch, home)
-    new = folder / f".new-{MANIFEST}"
-    new.write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
-    _sync(new)
-    os.replace(new, folder / MANIFEST)
-    _sync(folder)
-    _remove(folder, "g-*", but=home)
+# -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def _is_whole(home: Path, files: dict[str, dict[str, Any]]) -> bool:
-    try:
-        return all(_described(home / name) == wanted for name, wanted in files.items())
-    except OSError:
-        return False
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Read the arrays of a file, which together take no more memory than the file has bytes.
 
-
-def _all_files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _described(path: Path) -> dict[str, Any]:
-    if not path.is_file():  # a pipe would be waited for without end
-        raise FileNotFoundError(errno.ENOENT, "no file", str(path))
+    Raises:
+        ValueError: it is no such file.
+    """
+    size = path.stat().st_size
+    _require(size <= MOST_BYTES, f"it has {size:,} bytes, and an index has {MOST_BYTES:,} at most")
     with path.open("rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+        _require(_lists_little(file, size), "it is no file of arrays")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as archive:
+            members = archive.zip.infolist()
+            _require(all(each.compress_type == zipfile.ZIP_STORED for each in members), "its arrays are compressed")
+            _require(sum(each.file_size for each in members) <= size, "it holds more than it has bytes")
+            _require(archive.files == list(dict.fromkeys(archive.files)), "it holds an array twice")
+            _require(set(archive.files) <= _DTYPES.keys(), "it holds arrays that no index has")
+            arrays = {name: archive[name] for name in archive.files}
+    for name, array in arrays.items():
+        _require(array.dtype == _DTYPES[name], f"{name} holds values of another type")
+    return arrays
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _lists_little(file: IO[bytes], size: int) -> bool:
+    """Return whether a file ends as an archive of few members does: a list of many would take memory without bound."""
+    file.seek(max(0, size - 42))
+    end = file.read()
+    if len(end) < 42 or end[:4] == b"PK\6\7" or end[20:24] != b"PK\5\6" or end[40:] != b"\0\0":
+        return False
+    return int.from_bytes(end[32:36], "little") <= 10_000
 
 
-def _remove(folder: Path, pattern: str, but: Path | None = None) -> None:
-    for path in folder.glob(pattern):
-        if path == but:
-            continue
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-
-
-# Reading
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    if path.exists() and not path.is_file():
-        raise ToolIndexError(f"{path} is no file: give another folder")
-    try:
-        manifest = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise ToolIndexError(f"there is no tool index in {folder}: build one there, or give its folder") from None
-    except OSError as error:
-        raise ToolIndexError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError):
-        raise _damaged(folder, f"{MANIFEST} is no JSON") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise ToolIndexError(f"{path} is of something else than a tool index: give another folder")
-    if manifest.get("version") != VERSION:
-        raise ToolIndexError(
-            f"the index in {folder} is of version {manifest.get('version')!r} and this ATC reads version {VERSION}: "
-            "build it anew, or use the ATC that made it"
-        )
-    files, generation = manifest.get("files"), manifest.get("generation")
-    if not isinstance(files, dict) or not isinstance(generation, str) or Path(generation).name != generation:
-        raise _damaged(folder, f"{MANIFEST} names no files")
-    return manifest
-
-
-def _open(folder: Path, manifest: dict[str, Any]) -> tuple[Snapshot, Coded | None]:
-    home = folder / manifest["generation"]
-    files = {name: wanted for name, wanted in manifest["files"].items() if not name.startswith(_OLD)}
-    damaged = False
-    for name, wanted in files.items():
-        if ".." in Path(name).parts or Path(name).is_absolute():
-            raise ValueError(f"{MANIFEST} names a file elsewhere")
-        if not _is_as_wanted(home / name, wanted, folder, manifest):
-            if not name.startswith(_USED):
-                raise ValueError(f"{name} is not what {MANIFEST} says")
-            damaged = True
-    arrays = {
-        Path(name).stem: np.load(home / name, mmap_mode="r", allow_pickle=False)
-        for name in files
-        if name.endswith(".npy") and "/" not in name and not (damaged and name.startswith(_USED))
-    }
-    ids = json.loads((home / "ids.json").read_bytes())
-    lexical = LexicalIndex.load(home / "lexical")
-    encoder = Coded(**manifest["encoder"]) if manifest["encoder"] else None
-    used = _co_usage(arrays, len(ids))
+def _opened(arrays: dict[str, NDArray[Any]], tools: Toolset | None) -> tuple[Snapshot, Coded | None]:
+    _require(len(arrays["about"]) <= 10_000, "what it says of itself is too long")
+    about = json.loads(arrays["about"].tobytes())
+    _require(about["format"] == FORMAT, "it is of something else than a tool index")
+    _require(about["version"] == VERSION, f"it is of version {about['version']!r:.40}, and this ATC reads {VERSION}")
+    ids = _unpacked(arrays, "ids", MOST)
+    counts = Counts(
+        _unpacked(arrays, "vocabulary", lexical.MOST), *(arrays[name] for name in ("pointers", "words", "weights"))
+    )
+    _check_counts(counts, len(ids))
+    digests, services = arrays["digests"], arrays["services"]
+    _require(digests.shape == (len(ids), DIGEST) and services.shape == (len(ids),), "its rows are not as many")
+    coded, vectors = _vectors(about["encoder"], arrays, len(ids))
     snapshot = Snapshot(
         ids=ids,
-        documents=MappedLines(home / "documents.jsonl", arrays["offsets"]),
-        counts=Counts(lexical.vocabulary, arrays["pointers"], arrays["words"], arrays["weights"]),
-        digests=arrays["digests"].reshape(-1, DIGEST),
-        services=arrays["services"],
-        lexical=lexical,
-        # older versions may have kept the vectors elsewhere: then only their encoder is known
-        vectors=Vectors(arrays["vectors"], arrays["scales"]) if encoder and not manifest.get("engine") else None,
-        nearest=vectors.Nearest.open(home / GRAPH) if GRAPH in files else None,
-        co_usage=used,
-        notices=(_USED_LEFT_OUT,) if used is None and any(name.startswith(_USED) for name in files) else (),
+        documents=_documents(arrays, ids, tools),
+        counts=counts,
+        digests=digests,
+        services=services,
+        lexical=LexicalIndex(counts),
+        vectors=vectors,
+        co_usage=_co_usage(arrays, len(ids)),
     )
-    if not len(ids) == manifest["documents"] == len(snapshot.documents) == len(snapshot.counts) == len(lexical):
-        raise ValueError("its files hold different numbers of documents")
-    return snapshot, encoder
+    return snapshot, coded
 
 
-def _is_as_wanted(path: Path, wanted: dict[str, Any], folder: Path, manifest: dict[str, Any]) -> bool:
-    """Return whether a file is as the manifest says. One of :data:`_USED` can be gone, unless a writer replaced it."""
-    try:
-        if _described(path) != wanted:
-            return False
-        if path.name.startswith(_USED):
-            np.load(path, mmap_mode="r", allow_pickle=False)
-        return True
-    except FileNotFoundError:
-        if not path.name.startswith(_USED) or _read_manifest(folder)["generation"] != manifest["generation"]:
-            raise
-    except (ValueError, EOFError):
-        pass
-    return False
+def _lines(arrays: Mapping[str, NDArray[Any]], name: str) -> _Lines:
+    content, ends = arrays[name], arrays[f"{name}-ends"]
+    _require(content.ndim == ends.ndim == 1, f"{name} are no list")
+    _require(_ascends(np.append(0, ends), len(content)), f"{name} do not end where they should")
+    return _Lines(content, ends)
+
+
+def _ascends(places: NDArray[np.int64], last: int) -> bool:
+    return bool(places[0] == 0 and places[-1] == last and (places[:-1] <= places[1:]).all())
+
+
+def _unpacked(arrays: Mapping[str, NDArray[Any]], name: str, most: int) -> list[str]:
+    """Return texts that are sorted, and all different."""
+    count = len(_lines(arrays, name))
+    _require(count <= most, f"there are {count:,} {name}, and an index has {most:,} at most")
+    content, ends = arrays[name].tobytes(), arrays[f"{name}-ends"].tolist()
+    texts = [content[begin:end].decode("utf-8", "surrogatepass") for begin, end in pairwise([0, *ends])]
+    _require(all(one < other for one, other in pairwise(texts)), f"{name} are not sorted")
+    return texts
+
+
+def _documents(arrays: Mapping[str, NDArray[Any]], ids: Sequence[str], tools: Toolset | None) -> Documents:
+    if "documents" in arrays:
+        lines = _lines(arrays, "documents")
+        _require(len(lines) == len(ids), "its documents are not as many as its ids")
+        return lines
+    if tools is None or tools.keys() != set(ids):
+        raise ValueError("it holds no protocols, and they are of other tools")
+    return HeldDocuments([tools[id].protocol for id in ids])
+
+
+def _check_counts(counts: Counts, documents: int) -> None:
+    pointers, words, weights = counts.pointers, counts.words, counts.weights
+    _require(len(words) <= lexical.MOST, f"it counts more than {lexical.MOST:,} words")
+    _require(pointers.shape == (documents + 1,) and words.ndim == 1 and words.shape == weights.shape, "no such counts")
+    _require(_ascends(pointers, len(words)), "no such counts")
+    if len(words):
+        _require(int(words.min()) >= 0 and int(words.max()) < len(counts.vocabulary), "a word is not in its vocabulary")
+        _require(int(weights.min()) >= 1 and int(weights.max()) <= sum(WEIGHTS.values()), "a word has no such weight")
+
+
+def _vectors(
+    encoder: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]], documents: int
+) -> tuple[Coded | None, Vectors | None]:
+    if encoder is None:
+        return None, None
+    coded = Coded(str(encoder["name"]), str(encoder["digest"]), int(encoder["dimensions"]))
+    values, scales = arrays["vectors"], arrays["scales"]
+    _require(values.shape == (documents, coded.dimensions) and scales.shape == (documents,), "no such vectors")
+    _require(bool(np.isfinite(scales).all()) and not (scales < 0).any(), "a vector has no such scale")
+    return coded, Vectors(values, scales)
 
 
 def _co_usage(arrays: Mapping[str, NDArray[Any]], documents: int) -> CoUsage | None:
-    """Return what was used together; ``None`` where there is nothing of it, or what cannot be."""
-    pairs, counts, totals = (arrays.get(f"{_USED}{name}") for name in ("pairs", "counts", "totals"))
-    if pairs is None or counts is None or totals is None:
+    if "used-pairs" not in arrays:
         return None
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or counts.shape != (len(pairs),) or totals.shape != (documents,):
-        return None
-    if not np.issubdtype(pairs.dtype, np.integer) or (pairs[:, 0] >= pairs[:, 1]).any():
-        return None
-    if (pairs < 0).any() or (pairs >= documents).any():
-        return None
+    pairs, counts, totals = (arrays[f"used-{name}"] for name in ("pairs", "counts", "totals"))
+    said = "what was used together cannot be"
+    _require(pairs.ndim == 2 and pairs.shape[1] == 2, said)
+    _require(counts.shape == (len(pairs),) and totals.shape == (documents,), said)
+    _require(not ((pairs[:, 0] >= pairs[:, 1]).any() or (pairs < 0).any() or (pairs >= documents).any()), said)
     for array in (counts, totals):
-        if not np.issubdtype(array.dtype, np.floating) or not ((array >= 0) & (array <= np.float64(MOST))).all():
-            return None
-    if (counts > _ROUNDED * np.minimum(totals[pairs[:, 0]], totals[pairs[:, 1]])).any():
-        return None  # a pair was used no oftener than each of its tools: other counts would join all to all
+        _require(bool(((array >= 0) & (array <= np.float64(co_usage.MOST))).all()), said)
+    # a pair was used no oftener than each of its tools: other counts would join all to all
+    _require(not (counts > _ROUNDED * np.minimum(totals[pairs[:, 0]], totals[pairs[:, 1]])).any(), said)
     return CoUsage(pairs, counts, totals)
 
 
-def _damaged(folder: Path, what: str) -> ToolIndexError:
-    return ToolIndexError(f"the index in {folder} is damaged ({what}): delete the folder and build it anew")
+def _require(holds: bool, why: str) -> None:
+    if not holds:
+        raise ValueError(why)

@@ -128,17 +128,8 @@ class Scorer(Interface):
         """Return its weight, learnt with it; ``None``: by name, :data:`~atc.catalogue.index.scorers.SHARES`, else 1."""
         ...
 
-    def scores(self, query: Query, rows: Rows | None) -> Floats | None:
-        """Return a score for each row; 0 or less says nothing for it. Only their proportions count.
-
-        Args:
-            query: what is asked.
-            rows: sorted; all when ``None``.
-        """
-        ...
-
-    def proposed(self, query: Query, count: int) -> Rows:
-        """Return rows that it puts first, in an index that is too large to score all; any number, in any order."""
+    def scores(self, query: Query) -> Floats | None:
+        """Return a score for each row; 0 or less says nothing for it. Only their proportions count."""
         ...
 
 
@@ -155,7 +146,7 @@ class Column(Interface):
         ...
 
 
-@dataclass
+@dataclass(frozen=True)
 class Words:
     """BM25 (:mod:`atc.catalogue.index.lexical`)."""
 
@@ -163,19 +154,9 @@ class Words:
     name: ScorerName = "words"
     second: bool = False
     share: float | None = None
-    _last: tuple[str, Floats] | None = field(default=None, init=False)
 
-    def scores(self, query: Query, rows: Rows | None) -> Floats:
-        found = self._all(query.text)
-        return found if rows is None else found[rows]
-
-    def proposed(self, query: Query, count: int) -> Rows:
-        return top(self._all(query.text), count)
-
-    def _all(self, text: str) -> Floats:
-        if self._last is None or self._last[0] != text:
-            self._last = (text, self.snapshot.lexical.scores(text))
-        return self._last[1]
+    def scores(self, query: Query) -> Floats:
+        return self.snapshot.lexical.scores(query.text)
 
 
 @dataclass(frozen=True)
@@ -187,16 +168,9 @@ class Cosines:
     second: bool = False
     share: float | None = None
 
-    def scores(self, query: Query, rows: Rows | None) -> Floats | None:
+    def scores(self, query: Query) -> Floats | None:
         vectors = self.snapshot.vectors
-        if query.vector is None or vectors is None:
-            return None
-        return (vectors if rows is None else vectors.take(rows)).scores(query.vector)
-
-    def proposed(self, query: Query, count: int) -> Rows:
-        if query.vector is None or self.snapshot.nearest is None:
-            return np.zeros(0, np.int64)
-        return self.snapshot.nearest.rows(query.vector, count)
+        return None if query.vector is None or vectors is None else vectors.scores(query.vector)
 
 
 @dataclass

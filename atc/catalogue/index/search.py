@@ -15,7 +15,7 @@ from atc._records.choices import ScorerName
 from atc.catalogue.index.scorers import Query, Scorer, fused, shares_of, top
 from atc.catalogue.index.snapshot import Snapshot
 from atc.catalogue.index.together import UsedTogether
-from atc.catalogue.index.vectors import PROPOSED, Floats, Rows
+from atc.catalogue.index.vectors import Floats, Rows
 
 Mode = Literal["hybrid", "lexical", "dense"]
 LIKELY = 10
@@ -57,22 +57,15 @@ def search_snapshot(snapshot: Snapshot, query: Query, limit: int, scorers: Seque
         scorers: of this snapshot, those that start from what the others found at the end.
     """
     first = [scorer for scorer in scorers if not scorer.second]
-    rows = _proposed(snapshot, query, limit, first)
-    parts = _scores(first, query, rows)
+    parts = _scores(first, query)
     shares = shares_of(scorers)
-    total = fused(parts, len(snapshot) if rows is None else len(rows), shares)
+    total = fused(parts, len(snapshot), shares)
     second = [scorer for scorer in scorers if scorer.second]
     before: dict[int, int] = {}
     gained_by: Rows = np.zeros(0, np.int64)
     if second and len(places := top(total, max(limit, LIKELY))):
-        query = _with_likely(query, places, total, rows, len(snapshot))
-        if rows is not None and len(more := _union(second, query, limit, rows)) > len(rows):
-            rows = more
-            parts = _scores(first, query, rows)
-            total = fused(parts, len(rows), shares)
-            places = top(total, max(limit, LIKELY))
-            query = _with_likely(query, places, total, rows, len(snapshot))
-        if added := _scores(second, query, rows):
+        query = _with_likely(query, places, total)
+        if added := _scores(second, query):
             before = {int(place): rank for rank, place in enumerate(places[:limit], 1)}
             parts |= added
             total = fused(parts, len(total), shares)
@@ -80,13 +73,13 @@ def search_snapshot(snapshot: Snapshot, query: Query, limit: int, scorers: Seque
     words, vectors = parts.get("words"), parts.get("vectors")
     return [
         Hit(
-            snapshot.ids[place if rows is None else rows[place]],
+            snapshot.ids[place],
             float(total[place]),
             rank,
             None if words is None else float(words[place]),
             None if vectors is None else float(vectors[place]),
             {name: float(scores[place]) for name, scores in parts.items()},
-            _id(snapshot, gained_by, place if rows is None else rows[place]),
+            _id(snapshot, gained_by, place),
             before.get(int(place), None if before else rank),
         )
         for rank, place in enumerate(top(total, limit), 1)
@@ -102,12 +95,10 @@ def search_rows(snapshot: Snapshot, query: str, rows: NDArray[np.int64], limit: 
     ]
 
 
-def _with_likely(query: Query, places: Rows, total: Floats, rows: Rows | None, documents: int) -> Query:
+def _with_likely(query: Query, places: Rows, total: Floats) -> Query:
     """Return the query with what the first scorers found, so that the others can start from it."""
     places, best = places[:LIKELY], total[places[0]]
-    found = np.zeros(documents, np.float32)
-    found[slice(None) if rows is None else rows] = np.maximum(total, 0.0) / best
-    return replace(query, likely=(places if rows is None else rows[places], total[places] / best), found=found)
+    return replace(query, likely=(places, total[places] / best), found=np.maximum(total, 0.0) / best)
 
 
 def _id(snapshot: Snapshot, gained_by: Rows, row: int) -> str:
@@ -115,20 +106,8 @@ def _id(snapshot: Snapshot, gained_by: Rows, row: int) -> str:
     return snapshot.ids[gained_by[row]] if len(gained_by) and gained_by[row] >= 0 else ""
 
 
-def _proposed(snapshot: Snapshot, query: Query, limit: int, scorers: Sequence[Scorer]) -> Rows | None:
-    """Return the rows that are scored, of an index that is too large to compare all vectors."""
-    if snapshot.nearest is None or query.vector is None:
-        return None
-    return _union(scorers, query, limit, np.zeros(0, np.int64))
-
-
-def _union(scorers: Sequence[Scorer], query: Query, limit: int, rows: Rows) -> Rows:
-    count = max(2 * limit, PROPOSED)
-    return np.unique(np.concatenate([rows, *(scorer.proposed(query, count) for scorer in scorers)]))
-
-
-def _scores(scorers: Sequence[Scorer], query: Query, rows: Rows | None) -> dict[ScorerName, Floats]:
-    given = ((scorer.name, scorer.scores(query, rows)) for scorer in scorers)
+def _scores(scorers: Sequence[Scorer], query: Query) -> dict[ScorerName, Floats]:
+    given = ((scorer.name, scorer.scores(query)) for scorer in scorers)
     return {name: scores for name, scores in given if scores is not None}
 
 

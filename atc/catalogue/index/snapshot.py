@@ -8,7 +8,6 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,28 +18,28 @@ from atc.catalogue.index.documents import (
     Document,
     DocumentFields,
     Documents,
-    Interner,
-    Joined,
-    Spool,
+    HeldDocuments,
     document_fields,
     service_of,
     text_for_encoder,
 )
-from atc.catalogue.index.lexical import Counts, LexicalIndex, count, merge
-from atc.catalogue.index.vectors import Nearest, Vectors
-from atc.errors import ToolIndexError, UsageError
+from atc.catalogue.index.lexical import Counts, LexicalIndex, count
+from atc.catalogue.index.vectors import Encoder, Vectors
+from atc.errors import UsageError
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Toolset
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done (``"reading"``, ``"ordering"``, ``"embedding"``, ``"writing"``, and in large indexes
-``"connecting"`` near vectors), how much is done and how much in all (0 where nobody knows)."""
+"""Called with what is being done (``"reading"``, ``"embedding"``, ``"writing"``), how much is done and how much in all
+(0 where nobody knows)."""
 
 Tools = Toolset | Iterable[Protocol] | Iterable[tuple[str, Protocol]]
 
 DIGEST = 16  # bytes of a text's digest
-MOST = 1_000_000
-"""Tools of an index at most: some 3 GB of memory while it is built. A stream without end stops here too."""
+MOST = 50_000
+"""Tools of an index at most: the largest catalogue that is measured has 47,092."""
+BLOCK = 256
+"""Texts that are embedded at a time."""
 _EVERY = 1_000
 
 
@@ -56,9 +55,7 @@ class Snapshot:
         services: a number for each document, the same for those of one service.
         lexical: the scores of words.
         vectors: the vectors, or ``None`` where no encoder was there.
-        nearest: proposes rows in an index that was saved and is too large to compare all.
         co_usage: what was used together, where it was given.
-        notices: what the user may want to know of how it was read, a sentence each.
     """
 
     ids: Sequence[str]
@@ -68,9 +65,7 @@ class Snapshot:
     services: NDArray[np.uint64]
     lexical: LexicalIndex
     vectors: Vectors | None = None
-    nearest: Nearest | None = None
     co_usage: CoUsage | None = None
-    notices: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -93,57 +88,42 @@ class Snapshot:
         return Together(self.co_usage, self.services)
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Documents that are to be added, in the order in which they came.
-
-    Attributes:
-        digests: of the texts that the encoder reads, of shape ``(documents, 16)``.
-        services: a number for the service of each.
-    """
-
-    ids: list[str]
-    documents: Documents
-    counts: Counts
-    digests: NDArray[np.uint8]
-    services: NDArray[np.uint64]
-
-
-def read(tools: Tools, progress: Progress, folder: Path | None = None) -> Batch:
+def read(tools: Tools, progress: Progress) -> tuple[Snapshot, list[str]]:
     """Take tools apart for an index.
 
-    The protocols of a toolset are in memory anyway and are held. Others may be a long stream: they become lines, which
-    take less memory, and of very many a file.
+    The protocols of a toolset are in memory anyway and are held. Others may be a stream: they become lines, which take
+    less memory.
 
     Args:
-        tools: of any number.
+        tools: at most :data:`MOST`.
         progress: told how many were read.
-        folder: of such a file; ``None``: all stays in memory.
+
+    Returns:
+        The index, without vectors; and the text of each of its tools that an encoder reads.
 
     Raises:
         UsageError: two tools have the same id, one is no protocol (the id is named), or they are too many.
-        ToolIndexError: the disk is full.
     """
-    ids: list[str] = []
-    documents = Spool(folder)
-    texts, services = bytearray(), array("Q")
+    total = len(tools) if isinstance(tools, Toolset | list | tuple) else 0
+    if total > MOST:
+        raise UsageError(_too_many(f"{total:,}"))
+    ids: dict[str, None] = {}
+    held, lines = list[Protocol](), list[bytes]()
+    texts, services = list[str](), array("Q")
 
     def taken() -> Iterator[DocumentFields]:
-        total = len(tools) if isinstance(tools, Toolset | list | tuple) else 0
-        seen: set[str] = set()
-        interner = Interner() if isinstance(tools, Toolset) else None
         for id, protocol in _pairs(tools):
-            if id in seen:
+            if id in ids:
                 raise UsageError(f"two tools have the id {id!r}: give each tool of an index an id of its own")
-            seen.add(id)
-            if len(seen) > MOST:
-                raise UsageError(
-                    f"an index holds {MOST:,} tools at most, and there are more: build several, by service or by kind"
-                )
+            if len(ids) == MOST:
+                raise UsageError(_too_many("more"))
+            ids[id] = None
             found = document_fields(id, protocol)
-            ids.append(id)
-            documents.add((interner.of(protocol) if interner else None) or line_of(id, protocol))
-            texts.extend(digest(text_for_encoder(found)))
+            if isinstance(tools, Toolset):
+                held.append(protocol)
+            else:
+                lines.append(line_of(id, protocol))
+            texts.append(text_for_encoder(found))
             services.append(service_number(service_of(id, protocol)))
             if len(ids) % _EVERY == 0:
                 progress("reading", len(ids), total)
@@ -151,8 +131,61 @@ def read(tools: Tools, progress: Progress, folder: Path | None = None) -> Batch:
 
     counts = count(taken())
     progress("reading", len(ids), len(ids))
-    digests = np.frombuffer(texts, np.uint8).reshape(-1, DIGEST)
-    return Batch(ids, documents, counts, digests, np.frombuffer(services, np.uint64))
+    given = list(ids)
+    order = sorted(range(len(given)), key=given.__getitem__)
+    rows = np.array(order, np.int64)
+    counts, texts = counts.take(rows), [texts[row] for row in order]
+    made = Snapshot(
+        ids=[given[row] for row in order],
+        documents=HeldDocuments([held[row] for row in order]) if held else [lines[row] for row in order],
+        counts=counts,
+        digests=np.frombuffer(b"".join(map(digest, texts)), np.uint8).reshape(-1, DIGEST),
+        services=np.array(services, np.uint64)[rows],
+        lexical=LexicalIndex(counts),
+    )
+    return made, texts
+
+
+def _too_many(found: str) -> str:
+    return (
+        f"an index holds {MOST:,} tools at most, and there are {found}: leave out tools that no task needs, or make "
+        "several indexes, by service or by kind, and name the one that fits the task"
+    )
+
+
+def embedded(
+    made: Snapshot, texts: Sequence[str], old: Snapshot | None, encoder: Encoder, progress: Progress
+) -> Vectors:
+    """Return the vectors of documents, in their order: a text that several have is embedded once.
+
+    Args:
+        made: the documents.
+        texts: what the encoder reads of each.
+        old: an index of this encoder, whose vectors are taken over where the text is the same.
+        encoder: makes what is missing.
+        progress: called with the numbers of embedded texts and of all that must be.
+
+    Raises:
+        ModelError: the encoder failed in the middle of work.
+    """
+    found = Vectors(np.zeros((len(made), encoder.dimensions), np.int8), np.zeros(len(made), np.float32))
+    known = old.vectors if old is not None else None
+    before = {} if old is None or known is None else {old.digests[row].tobytes(): row for row in range(len(old))}
+    rows_of: dict[bytes, list[int]] = {}
+    for row in range(len(made)):
+        rows_of.setdefault(made.digests[row].tobytes(), []).append(row)
+    missing = [rows for text, rows in rows_of.items() if text not in before]
+    for text in rows_of.keys() & before.keys():
+        assert known is not None
+        found.put(rows_of[text], known, before[text])
+    for at in range(0, len(missing), BLOCK):
+        progress("embedding", at, len(missing))
+        some = missing[at : at + BLOCK]
+        vectors = Vectors.of(encoder.encode([texts[rows[0]] for rows in some]))
+        for place, rows in enumerate(some):
+            found.put(rows, vectors, place)
+    progress("embedding", len(missing), len(missing))
+    return found
 
 
 def digest(text: str) -> bytes:
@@ -170,45 +203,6 @@ def id_digest(id: str) -> int:
     return int.from_bytes(digest(id)[:8], "little")
 
 
-def assembled(old: Snapshot | None, gone: set[str], batch: Batch) -> Snapshot:
-    """Old documents without those that go, and new ones.
-
-    Args:
-        old: what was there; documents whose ids are in the batch are replaced.
-        gone: ids that are left out.
-        batch: the new documents.
-
-    Returns:
-        The snapshot, without vectors.
-    """
-    fresh = {id: -1 - row for row, id in enumerate(batch.ids)}
-    kept = {id: row for row, id in enumerate(old.ids) if id not in gone and id not in fresh} if old else {}
-    origin = fresh if not kept else kept | fresh
-    ids = sorted(origin)
-    rows = np.array([origin[id] for id in ids], np.int64)
-    counts = merge(old.counts if old else count(()), batch.counts, rows)
-    return Snapshot(
-        ids=ids,
-        documents=Joined.of(old.documents if old else [], batch.documents, rows),
-        counts=counts,
-        digests=_rows_of(
-            old.digests if old else np.zeros((0, DIGEST), np.uint8),
-            batch.digests,
-            rows,
-        ),
-        services=_rows_of(old.services if old else np.zeros(0, np.uint64), batch.services, rows),
-        lexical=LexicalIndex.build(counts),
-    )
-
-
-def _rows_of(old: NDArray[Any], new: NDArray[Any], origin: NDArray[np.int64]) -> NDArray[Any]:
-    """Return rows of two arrays: ``row`` of the old one, or ``-1 - row`` of the new one."""
-    made = np.empty((len(origin), *new.shape[1:]), new.dtype)
-    kept = origin >= 0
-    made[kept], made[~kept] = old[origin[kept]], new[-1 - origin[~kept]]
-    return made
-
-
 def protocol_of(document: Document) -> Protocol:
     """Return the protocol that a document is, or that its line holds.
 
@@ -216,19 +210,6 @@ def protocol_of(document: Document) -> Protocol:
         ValueError: it is none.
     """
     return document if isinstance(document, Protocol) else Protocol.model_validate(json.loads(document))
-
-
-def text_of(snapshot: Snapshot, row: int) -> str:
-    """Return what the encoder reads of a document.
-
-    Raises:
-        ToolIndexError: the document is damaged.
-    """
-    id = snapshot.ids[row]
-    try:
-        return text_for_encoder(document_fields(id, protocol_of(snapshot.documents[row])))
-    except ValueError as error:
-        raise ToolIndexError(f"the document of {id!r} in the index is damaged ({error}): build it anew") from None
 
 
 def line_of(id: str, document: Document) -> bytes:

@@ -30,15 +30,9 @@ class UsedTogether:
     share: float | None = None
     _last: tuple[Query, Floats, Rows] | None = field(default=None, init=False, repr=False)
 
-    def scores(self, query: Query, rows: Rows | None) -> Floats | None:
+    def scores(self, query: Query) -> Floats | None:
         gained, _ = self._gains(query)
-        if not gained.any():
-            return None
-        return gained if rows is None else gained[rows]
-
-    def proposed(self, query: Query, count: int) -> Rows:
-        likely = _likely(query)
-        return np.unique(np.concatenate([table.brought(likely) for table in self.tables]))
+        return gained if gained.any() else None
 
     def likely(self, query: Query) -> Rows:
         """Return, for each row, the likely one by which it gains most; -1 for none."""

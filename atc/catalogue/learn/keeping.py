@@ -106,11 +106,11 @@ class Ranks:
         def rank(total: Floats) -> float:
             return ndcg([snapshot.ids[row] for row in top(total, _PLACES)], pair.gold, _PLACES)
 
-        given = ((each.name, each.scores(query, None)) for each in own)
+        given = ((each.name, each.scores(query)) for each in own)
         scores = {name: found for name, found in given if found is not None}
         before = rank(fused(scores, len(snapshot)))
         after = [before] * len(TRIED)
-        if learnt is not None and (found := learnt.scores(query, None)) is not None:
+        if learnt is not None and (found := learnt.scores(query)) is not None:
             both = {**scores, learnt.name: found}
             tried = ({**SHARES, learnt.name: share} for share in TRIED)
             after = [rank(fused(both, len(snapshot), shares)) for shares in tried]

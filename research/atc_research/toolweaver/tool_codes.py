@@ -23,7 +23,7 @@ from atc import UsageError
 from atc.plugins.learning import Floats, Snapshot, squared_distances
 
 FILE = "codes.npz"
-"""Beside the manifest of an index."""
+"""Beside the file of an index."""
 CODES_VERSION = 1
 """Changes with what the arrays of a file of codes mean."""
 WEIGHT, BIAS = "encoder-weight-", "encoder-bias-"

@@ -18,7 +18,7 @@ from atc.errors import EnvironmentProblem
 from atc.models.cache import CachedModel
 from atc.models.fake import FakeModel
 from benchmarks.retrieval import ranking as retrieval
-from benchmarks.retrieval.data import ALL, Catalogues, protocol_of
+from benchmarks.retrieval.data import Catalogues, protocol_of
 from benchmarks.retrieval.methods import METHODS, Bench
 from benchmarks.retrieval.ranking import Row, completeness, draw, paired, read_rows, summarise
 from tests.support.retrieval import HashedWords
@@ -61,7 +61,6 @@ def data(tmp_path: Path) -> Path:
 def ran(
     data: Path,
     methods: str,
-    all_in_one: bool = False,
     replies: tuple[str, ...] = (),
     bases: Sequence[Mode] = ("hybrid",),
 ) -> list[dict[str, Any]]:
@@ -69,8 +68,8 @@ def ran(
     bench = Bench(catalogues, data / "work", FakeModel(replies), HashedWords())
     queries = catalogues.queries()
     arms = retrieval.arms_of([METHODS[name] for name in methods.split(",")], bases)
-    asyncio.run(retrieval._run(bench, arms, queries, all_in_one, out))
-    return summarise([row for row in read_rows(out) if (row.pool == ALL) is all_in_one], queries)
+    asyncio.run(retrieval._run(bench, arms, queries, out))
+    return summarise([*read_rows(out)], queries)
 
 
 def figure(lines: list[dict[str, Any]], method: str, place: str, metric: str) -> float:
@@ -122,9 +121,9 @@ def test_one_conversation_serves_all_fusions(data: Path) -> None:
 def test_with_a_model_queries_take_turns_and_the_table_is_over_what_all_answered(data: Path) -> None:
     arms = retrieval.arms_of([METHODS["bm25"], METHODS["plan-only"]], ["hybrid"])
     queries = Catalogues(data).queries()
-    order = [(query.source, arm.label) for _, query, arm in retrieval.in_turns(arms, queries, False)]
+    order = [(query.source, arm.label) for _, query, arm in retrieval.in_turns(arms, queries)]
     assert order == [(s, m) for s in ("films", "town", "town") for m in ("bm25", "plan-only")]
-    without = [query.source for _, query, _ in retrieval.in_turns(arms[:1], queries, False)]
+    without = [query.source for _, query, _ in retrieval.in_turns(arms[:1], queries)]
     assert without == ["films", "town", "town"]
     rows = [Row(m, "v", q.pool, q.id, [], 1.0) for q in queries for m in ("a", "b")]
     assert {row.query for row in paired(rows[:-1], ["a", "b"])} == {query.id for query in queries[:-1]}
@@ -137,12 +136,6 @@ def test_it_goes_on_where_it_was(data: Path) -> None:
         file.write(b"\n")
     ran(data, "bm25")
     assert len(read_rows(before)) == 3
-
-
-def test_all_tools_together_are_another_pool(data: Path) -> None:
-    lines = ran(data, "bm25", all_in_one=True)
-    assert {row.pool for row in read_rows(data / "rows.jsonl")} == {ALL}
-    assert figure(lines, "bm25", "town", "nDCG@1") == 1
 
 
 def test_a_record_becomes_a_protocol_with_what_its_path_needs() -> None:

@@ -53,12 +53,3 @@ def test_the_index_is_built_once(crowd: Crowd) -> None:
     again = Crowd(crowd.data, crowd.own, crowd.kept, crowd.encoder).index
     assert [hit.id for hit in first.search("order")] == [hit.id for hit in again.search("order")]
     assert len(list(crowd.kept.glob("hidden-*"))) == 1
-
-
-def test_an_index_that_was_not_finished_is_gone_on_with(crowd: Crowd) -> None:
-    assert crowd.index
-    (folder,) = crowd.kept.glob("hidden-*")
-    (folder / "index.json").unlink()  # written last
-    again = Crowd(crowd.data, crowd.own, crowd.kept, crowd.encoder).index
-    assert again.search("order")
-    assert (folder / "index.json").is_file()

@@ -86,23 +86,11 @@ def test_an_index_with_too_few_of_the_tools_does_not_use_it() -> None:
     assert narrow.scorer(index(Wide()).snapshot) is None
 
 
-def test_rows_that_were_proposed_are_scored_as_all_are() -> None:
-    class Near:
-        def rows(self, query: Any, count: int) -> Any:
-            return np.argsort(-content.vectors.scores(query))[:3]  # type: ignore[union-attr]
-
-    content = replace(index(Wide()).snapshot, nearest=Near())  # type: ignore[arg-type]
-    scorer = taught().scorer(content)
+def test_it_says_nothing_where_no_vector_is_asked_for() -> None:
+    scorer = taught().scorer(index(Wide()).snapshot)
     assert scorer is not None
-    query = Query("umbrella", Wide().encode(["umbrella"])[0])
-    rows = np.sort(scorer.proposed(query, 3))
-    assert content.rows["do_weather"] in rows
-    whole, part = scorer.scores(query, None), scorer.scores(query, rows)
-    assert whole is not None
-    assert part is not None
-    assert np.array_equal(part, whole[rows])
-    assert scorer.scores(Query("umbrella"), None) is None
-    assert scorer.scores(query, rows[:0]) is None
+    assert scorer.scores(Query("umbrella", Wide().encode(["umbrella"])[0])) is not None
+    assert scorer.scores(Query("umbrella")) is None
 
 
 def test_weights_of_at_most_one_leave_a_sum_as_it_is() -> None:

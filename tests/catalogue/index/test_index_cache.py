@@ -14,7 +14,7 @@ from atc import Agent, FakeModel, Toolset
 from atc.catalogue.index import retriever as seam
 from atc.catalogue.index.index import ToolIndex
 from atc.catalogue.index.index_cache import KEPT_FROM, digest_of, kept_index, prune
-from atc.catalogue.index.index_store import MANIFEST
+from atc.catalogue.index.index_store import FILE
 from atc.catalogue.index.retriever import IndexRetriever, encoder_for
 from atc.catalogue.sketch import Sketch
 from atc.errors import EncoderUnavailable
@@ -79,11 +79,11 @@ def test_a_small_index_of_words_alone_is_not_kept(tmp_path: Path) -> None:
 def test_a_damaged_one_is_made_anew(tmp_path: Path, damage: str) -> None:
     tools, cache = crowd(), tmp_path / "indexes"
     kept_index(tools, None, cache, silent)
-    manifest = cache / digest_of(tools, None) / MANIFEST
-    manifest.write_text({"truncated": manifest.read_text()[:50], "foreign": "{}", "empty": ""}[damage])
+    file = cache / digest_of(tools, None) / FILE
+    file.write_bytes({"truncated": file.read_bytes()[:-50], "foreign": b"{}", "empty": b""}[damage])
     index, problem = kept_index(tools, None, cache, silent)
     assert (len(index), problem) == (len(tools), "")
-    assert len(ToolIndex.load(cache / digest_of(tools, None))) == len(tools)
+    assert len(ToolIndex.load(file.parent, tools=tools)) == len(tools)
 
 
 def test_where_nothing_can_be_written_the_index_is_made_and_it_is_said(tmp_path: Path) -> None:
@@ -96,11 +96,11 @@ def test_where_nothing_can_be_written_the_index_is_made_and_it_is_said(tmp_path:
 
 
 def test_a_full_disk_costs_no_second_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
     encoder = HashedWords()
-    monkeypatch.setattr("atc.catalogue.index.index_store._write_files", full)
+    monkeypatch.setattr("atc.catalogue.index.index_store.np.savez", full)
     index, problem = kept_index(crowd(), encoder, tmp_path / "indexes", silent)
     assert "No space left on device" in problem
     assert len(encoder.encoded) == len(index)
@@ -113,7 +113,7 @@ def test_the_ones_used_last_stay(tmp_path: Path) -> None:
         tools = crowd(text=f"Kind {number}")
         kept_index(tools, None, cache, silent)
         folders.append(cache / digest_of(tools, None))
-        os.utime(folders[-1] / MANIFEST, (number, number))
+        os.utime(folders[-1] / FILE, (number, number))
     kept_index(crowd(text="Kind 0"), None, cache, silent)  # used again
     assert prune(cache, most=2) == [folders[2], folders[1]]
     assert prune(cache, keep=folders[3], most_bytes=1) == [folders[0]]
@@ -138,7 +138,7 @@ def test_several_may_make_the_same_one_at_once(tmp_path: Path) -> None:
     for each in work:
         each.join()
     assert lengths == [KEPT_FROM + 1] * 4
-    assert len(ToolIndex.load(cache / digest_of(crowd(), None))) == KEPT_FROM + 1
+    assert len(ToolIndex.load(cache / digest_of(crowd(), None), tools=crowd())) == KEPT_FROM + 1
 
 
 # Auto
@@ -196,8 +196,7 @@ def test_a_notice_and_a_long_build_are_in_the_trace(monkeypatch: pytest.MonkeyPa
     assert chosen["notices"] == [notice]
 
 
-def test_a_build_that_is_cancelled_ends_and_goes_on_later(tmp_path: Path) -> None:
-    """What was embedded until then is kept."""
+def test_a_build_that_is_cancelled_ends(tmp_path: Path) -> None:
     reached, go = threading.Event(), threading.Event()
 
     class Slow(HashedWords):
@@ -220,7 +219,5 @@ def test_a_build_that_is_cancelled_ends_and_goes_on_later(tmp_path: Path) -> Non
         go.set()
 
     asyncio.run(cancelled())
-    done = len(encoder.encoded)
-    assert done < len(tools)  # it did not go on to the end
-    found(IndexRetriever(way="auto", folder=tmp_path, encoder=encoder), tools)
-    assert len(encoder.encoded) == len(tools) + 1  # and the task
+    assert len(encoder.encoded) < len(tools)  # it did not go on to the end
+    assert found(IndexRetriever(way="auto", folder=tmp_path, encoder=encoder), tools).tools

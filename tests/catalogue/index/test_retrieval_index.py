@@ -158,48 +158,8 @@ def test_an_encoder_that_went_missing_leaves_the_words() -> None:
         assert ids(index, "weather", "hybrid")[0] == "get_weather"
     with pytest.raises(EncoderUnavailable, match="bring it"):
         index.search("weather", mode="dense")
-    with pytest.raises(EncoderUnavailable, match="bring it"):
-        index.add([protocol("new")])
-    assert "new" not in index
     with pytest.raises(EncoderUnavailable):
         ToolIndex.build(some(), encoder)
-
-
-# Change
-
-
-def test_a_changed_index_is_as_one_built_anew() -> None:
-    changed = ToolIndex.build(some(), HashedWords())
-    changed.add([protocol("send_parcel", "By post.", "weight")])
-    changed.update([protocol("get_weather", "Rain and sun, by the hour."), protocol("brand_new", "Never seen.")])
-    changed.remove(["dictionary"])
-    anew = ToolIndex.build([changed.protocol(id) for id in changed.ids], HashedWords())
-    assert list(changed.ids) == list(anew.ids)
-    for query in ("weather", "rain", "parcel weight", "übersetzung", "never", "hour"):
-        for mode in MODES:
-            assert changed.search(query, mode=mode) == anew.search(query, mode=mode)
-
-
-def test_only_new_text_is_embedded() -> None:
-    encoder = HashedWords()
-    index = ToolIndex.build(some(), encoder)
-    encoder.encoded.clear()
-    index.update([*some()[:-1], protocol("dictionary", "Other words.")])
-    assert len(encoder.encoded) == 1
-    assert "Other words." in encoder.encoded[0]
-    index.remove(["get_weather"])
-    index.add([("another/id", protocol("twin", "x")), ("another/id2", protocol("twin", "x"))])
-    assert len(encoder.encoded) == 2  # the twins have one text
-
-
-def test_a_change_that_cannot_be_made_changes_nothing() -> None:
-    index = ToolIndex.build(some())
-    before = list(index.ids)
-    with pytest.raises(UsageError, match="'get_weather'"):
-        index.add([protocol("new"), protocol("get_weather")])
-    with pytest.raises(UsageError, match="'nothing'"):
-        index.remove(["dictionary", "nothing"])
-    assert list(index.ids) == before
 
 
 def test_thousands_of_tools_are_searched_in_milliseconds() -> None:

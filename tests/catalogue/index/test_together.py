@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from atc import Toolset
 from atc.catalogue.graph.edges import Counts, Learnt
 from atc.catalogue.graph.tool_graph import ToolGraph
-from atc.catalogue.index import vectors
 from atc.catalogue.index.co_usage import MAX_TOGETHER, SERVICE, TOOL, CoUsage, Together
 from atc.catalogue.index.index import ToolIndex
 from atc.catalogue.index.retriever import IndexRetriever
@@ -89,17 +88,6 @@ def test_a_service_strengthens_only_what_the_task_speaks_for() -> None:
     assert gained["stream/sources"].startswith("video/")
     assert gained["video/find"].startswith("stream/")
     assert not {"cinema/find", "stream/login"} & gained.keys()
-
-
-def test_a_large_index_proposes_what_was_used_with_likely_tools(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(vectors, "EXACT", 2)
-    index = used(ToolIndex.build(some(), HashedWords()), *WEATHER_AND_WORDS)
-    index.save(tmp_path)
-    hits = ToolIndex.load(tmp_path, HashedWords()).search("the weather by the hour")
-    assert hits[1].id == "dictionary"
-    assert hits[1].used_with == "get_weather"
 
 
 def test_poisoned_sets_put_no_tool_first_everywhere() -> None:
