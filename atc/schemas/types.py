@@ -55,6 +55,7 @@ class TypeWriter:
         taken: names that no class may have.
         comment_length: characters of a field's comment; a longer one is left out.
         room: characters of all classes together; what comes after them is ``Any``, see :attr:`full`.
+        marked: the schema was shortened: a ``...`` marks what was left out, with how much that is.
     """
 
     root: JsonSchema
@@ -63,6 +64,7 @@ class TypeWriter:
     classes: dict[str, str] = field(default_factory=dict)
     taken: Collection[str] = RESERVED
     room: int | None = None
+    marked: bool = False
     _by_reference: dict[str, str] = field(default_factory=dict)
     _referenced: set[str] = field(default_factory=set)
     _next: dict[str, int] = field(default_factory=dict)
@@ -152,10 +154,10 @@ class TypeWriter:
             self._written += len(key) + len(text) + len(comment)
         if all(_is_attribute_name(key) for key, _, _ in lines):
             fields = "".join(f"\n    {key}: {text}{note}" for key, text, note in lines)
-            self.classes[class_name] = f"class {class_name}(TypedDict):{fields}"
+            self.classes[class_name] = f"class {class_name}(TypedDict):{fields}{self._rest(schema)}"
         else:
             fields = ", ".join(f"{written(key)}: {text}" for key, text, _ in lines)
-            self.classes[class_name] = f"{class_name} = TypedDict('{class_name}', {{{fields}}})"
+            self.classes[class_name] = f"{class_name} = TypedDict('{class_name}', {{{fields}}}){self._rest(schema, '')}"
         return class_name
 
     def _comment(self, schema: Any) -> str:
@@ -165,6 +167,10 @@ class TypeWriter:
         text = str(about or form or names_of_places(self._reader.follow(schema)[0]))
         text = one_line(f"{text} ({names})" if text and names else text or names, 200)
         return f"  # {text}" if text and len(text) <= self.comment_length else ""
+
+    def _rest(self, schema: JsonSchema, mark: str = "\n    ...") -> str:
+        hidden = schema.get(LEFT_OUT) if self.marked else None
+        return f"{mark}  # {hidden} more key{'s' * (hidden != 1)}" if isinstance(hidden, int) else ""
 
     def _class_name(self, name: str) -> str:
         base = candidate = self.prefix + camel(name)

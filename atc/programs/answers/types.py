@@ -70,7 +70,7 @@ class _Writer(TypeWriter):
 def answer_stub(schema: JsonSchema) -> AnswerStub:
     """Return a type's JSON Schema as Python: whole where it is short, else with the keys that are worth most."""
     about = _about(schema)
-    writer = _Writer(schema, "", shared=True, room=MAX_CLASSES)
+    writer = _Writer(schema, "", room=MAX_CLASSES)
     annotation = writer.write(schema, _title(schema))
     if not writer.full and (stub := _made(annotation, writer, about)) is not None:
         return stub
@@ -80,7 +80,7 @@ def answer_stub(schema: JsonSchema) -> AnswerStub:
     for keys in _KEYS:
         shortener = Shortener(outline, keys)
         cut = shortener.cut(schema, schema)
-        writer = _Writer(shortener.root, "", shared=True, more="")
+        writer = _Writer(shortener.root, "", marked=True)
         if (stub := _made(writer.write(cut, _title(schema)), writer, about)) is not None:
             return stub
     return AnswerStub("Any", about=about)
