@@ -22,6 +22,8 @@ from atc.schemas.protocol import Source
 from atc.tools.tool import Tool, Toolset
 from tests.support.tools import make_tool
 
+pytestmark = pytest.mark.inline
+
 NUMBER, TEXT = {"type": "number"}, {"type": "string"}
 QUICK = CallPolicy(retry_wait_s=0.001, call_timeout_s=0.2)
 
