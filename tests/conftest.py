@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from atc.sandboxes.contract import Limits, Sandbox
 from atc.sandboxes.drivers import limits_from, open_sandbox
 from atc.settings import Settings
+from tests.support.inline import Inline
 from tests.support.sandbox import adopt_orphans, left_behind
 
 # Where no bytecode is written, each worker rewrites every test module again, and each process of a test compiles ATC.
@@ -36,6 +37,7 @@ settings.register_profile(
 )
 settings.load_profile("steady")
 _WORLDS = itertools.count()
+os.fsync = lambda descriptor: None  # no power is cut here, and a disk takes its time; processes that are killed keep it
 
 
 @pytest.hookimpl(tryfirst=True)  # Hypothesis's own reads the seed
@@ -137,6 +139,8 @@ def _one_sandbox(request: pytest.FixtureRequest, _sandbox_of_all: OneSandbox, mo
     """Agents share a sandbox, but where a test looks at the life of one."""
     if "nothing_left" in request.fixturenames or request.node.get_closest_marker("own_sandbox"):
         _sandbox_of_all.close()  # it is no part of what the test counts
+    elif request.node.get_closest_marker("inline"):
+        monkeypatch.setattr("atc.run.resources.open_sandbox", lambda *given, **named: Inline())
     else:
         monkeypatch.setattr("atc.run.resources.open_sandbox", _sandbox_of_all.open)
 

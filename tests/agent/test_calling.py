@@ -15,6 +15,8 @@ from atc.tools.tool import Tool
 from tests.support.kept import TEXT, kept
 from tests.support.tools import make_tool
 
+pytestmark = pytest.mark.inline
+
 COUNT = {"type": "integer", "minimum": 1}
 
 

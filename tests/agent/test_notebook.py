@@ -9,6 +9,8 @@ import pytest
 from atc import RunFailed, tool
 from tests.support.agent import agent
 
+pytestmark = pytest.mark.inline
+
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>&amp;"
 PROGRAM = f"```python\n# {EVIL}\nanswer = echo(text={EVIL!r})\n```"
 

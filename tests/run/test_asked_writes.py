@@ -13,6 +13,8 @@ from atc.calls.approval import ask_at_terminal
 from atc.wording import plans
 from tests.support.agent import agent
 
+pytestmark = pytest.mark.inline
+
 
 class Product(TypedDict):
     id: int

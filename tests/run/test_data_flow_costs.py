@@ -12,6 +12,8 @@ import pytest
 from atc.programs.origins.program import ProgramOrigins
 from tests.support.data_flow import CLEAN, FLOWS, Bank
 
+pytestmark = pytest.mark.inline
+
 MANY = "for n in range(50):\n    get_contact(who='ann')\n    send_money(to='DE-ANN-01', amount=n)\nanswer = 1"
 
 

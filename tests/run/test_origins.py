@@ -32,6 +32,8 @@ from atc.tools.adapters.offered import untrusted_by_hints
 from atc.tools.mcp.importer import protocol_of
 from tests.support.tools import make_tool
 
+pytestmark = pytest.mark.inline
+
 TASK = "Pay 5 to GOOD"
 FLOWS = 'answer = send_money(to=read_mail()["iban"], amount=5)'
 CLEAN = 'read_mail()\nanswer = send_money(to="GOOD", amount=5)'

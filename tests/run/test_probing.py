@@ -19,6 +19,8 @@ from atc.run.given_program import run_given
 from atc.schemas.protocol import Source
 from tests.support.tools import make_tool
 
+pytestmark = pytest.mark.inline
+
 NUMBER = {"type": "integer"}
 
 

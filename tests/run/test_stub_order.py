@@ -16,6 +16,8 @@ from atc.run.writer import DEFAULT_OPTIONS, Writer, WritingOptions
 from atc.tools.stub_budget import Fitter
 from tests.support.writer import run_of
 
+pytestmark = pytest.mark.inline
+
 GOOD = "```python\nanswer = len(find_cities(name='Lyon'))\n```"
 
 

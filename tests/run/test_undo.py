@@ -16,6 +16,8 @@ from atc.errors import JournalError, RunInUse, ToolError, UsageError
 from atc.result import Result
 from atc.run import undoing
 
+pytestmark = pytest.mark.inline
+
 CAUGHT = """
 try:
     create(day="mon")

@@ -17,6 +17,7 @@ Step = Callable[["Handler"], None]
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # a body in a second packet would wait for 40 ms
     server: Server
 
     def do_POST(self) -> None:

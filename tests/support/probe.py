@@ -152,6 +152,7 @@ def running() -> Iterator[Service]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # a body in a second packet would wait for 40 ms
 
         def handle_one(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))

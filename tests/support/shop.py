@@ -140,6 +140,7 @@ def running_shop() -> Iterator[Shop]:
 
 class _Quiet(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # a body in a second packet would wait for 40 ms
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
