@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, Literal
 
 from atc._host.extras import install_command
 from atc.atlas.catalogue import Atlas, atlas_toolset
-from atc.atlas.trips import TripStore
 from atc.errors import EnvironmentProblem, ToolError
 from atc.result import Effect
 from atc.schemas.protocol import JsonSchema, Protocol
 from atc.tools.tool import Tool, Toolset, Transport
 
 try:
-    import uvicorn
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import JSONResponse, Response
@@ -73,29 +70,6 @@ def create_app(atlas: Atlas | None = None, *, documented: Documented = "full", b
         if tool.transport is not None
     ]
     return Starlette(routes=routes)
-
-
-def serve(
-    host: str = "127.0.0.1",
-    port: int = 8765,
-    *,
-    state_file: str | Path | None = None,
-    documented: Documented = "full",
-) -> None:
-    """Serve Atlas until interrupted.
-
-    Args:
-        host: the address to listen on.
-        port: the port to listen on.
-        state_file: a JSON file that keeps the trips; without one they live as long as the process.
-        documented: see :func:`create_app`.
-
-    Raises:
-        EnvironmentProblem: a data package is missing.
-        UsageError: the state file holds no trips.
-    """
-    app = create_app(Atlas(TripStore(state_file)), documented=documented, base_url=f"http://{host}:{port}")
-    uvicorn.run(app, host=host, port=port, log_level="warning")
 
 
 # Requests -----------------------------------------------------------------------------------------------------------

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from atc.cli.console import guarded, out
+
+MAX_OPEN = 256
+"""Connections at once."""
 
 
 @guarded
@@ -26,10 +31,16 @@ def serve(
     They are cities, airports, sun and moon, holidays, units, and a store of trips, and need no network. The OpenAPI
     document is at /openapi.json. Ctrl-C ends it.
     """
-    from atc.atlas.server import serve as serve_atlas
+    from atc.atlas.catalogue import Atlas
+    from atc.atlas.server import create_app
+    from atc.atlas.trips import TripStore
+    from atc.serve.accepting import Crowd, listen
+    from atc.serve.http import DrainingServer
 
-    out.print(
-        f"atlas: http://{host}:{port}/openapi.json  (try: atc run '…' --tools http://{host}:{port}/openapi.json)",
-        markup=False,
-    )
-    serve_atlas(host, port, state_file=state, documented=documented)
+    app = create_app(Atlas(TripStore(state)), documented=documented, base_url=f"http://{host}:{port}")
+    with closing(listen(host, port)) as sock:
+        out.print(
+            f"atlas: http://{host}:{port}/openapi.json  (try: atc run '…' --tools http://{host}:{port}/openapi.json)",
+            markup=False,
+        )
+        asyncio.run(DrainingServer(app, None, Crowd(MAX_OPEN)).serve([sock]))

@@ -159,13 +159,15 @@ class DrainingServer(uvicorn.Server):
 
     Args:
         app: the application.
-        served: what is behind it.
+        served: what is behind it, if anything must end first.
         crowd: counts the connections.
         http: makes a connection's protocol, a :class:`CrowdedProtocol`.
         **config: more for :class:`uvicorn.Config`: WebSockets, certificates.
     """
 
-    def __init__(self, app: ASGIApp, served: Served, crowd: Crowd, http: Any = CrowdedProtocol, **config: Any) -> None:
+    def __init__(
+        self, app: ASGIApp, served: Served | None, crowd: Crowd, http: Any = CrowdedProtocol, **config: Any
+    ) -> None:
         made = uvicorn.Config(
             app,
             http=http,
@@ -194,7 +196,8 @@ class DrainingServer(uvicorn.Server):
             del loop.create_server
             for name in ("uvicorn.error", "asyncio"):
                 logging.getLogger(name).removeFilter(self._seldom)
-            await self._served.aclose()
+            if self._served is not None:
+                await self._served.aclose()
 
     async def _open(
         self, factory: Callable[[], Any], *, sock: socket.socket, ssl: ssl.SSLContext | None, backlog: int
@@ -217,7 +220,8 @@ class DrainingServer(uvicorn.Server):
             self.should_exit = self.force_exit = True
 
     async def _drain(self) -> None:
-        await self._served.drain()
+        if self._served is not None:
+            await self._served.drain()
         self.should_exit = True
 
 

@@ -26,7 +26,8 @@ from starlette.authentication import AuthenticationError
 
 from atc._host.addresses import is_safe_address
 from atc._host.files import make_private
-from atc.errors import EnvironmentProblem, UsageError
+from atc._host.http_body import ENCODINGS, TooLarge, read_body
+from atc.errors import EnvironmentProblem, ToolError, UsageError
 from atc.serve.mcp.client import TOKEN
 from atc.serve.tokens import Tenants, read_token
 
@@ -186,7 +187,8 @@ class Keys(jwt.PyJWKClient):
         cached = self.jwk_set_cache.get() if self.jwk_set_cache is not None else None
         key = self.match_kid(cached.keys, name) if cached is not None and name is not None else None
         try:
-            key = key or await anyio.to_thread.run_sync(self._found, name, limiter=self._turn)
+            if key is None:
+                key = await anyio.to_thread.run_sync(self._found, name, limiter=self._turn)
         except jwt.PyJWKClientConnectionError as error:
             raise IssuerUnreachable(str(error)) from None
         except jwt.PyJWTError:
@@ -224,17 +226,12 @@ async def fetched(url: str, form: Mapping[str, str] | None = None, auth: tuple[s
     method = "GET" if form is None else "POST"
     try:
         async with asyncio.timeout(ASK_S), httpx.AsyncClient(timeout=ASK_S, follow_redirects=False) as client:
-            asked = client.stream(method, url, data=form, auth=auth, headers={"Accept": "application/json"})
-            async with asked as response:
+            headers = {"Accept": "application/json", "Accept-Encoding": ENCODINGS}
+            async with client.stream(method, url, data=form, auth=auth, headers=headers) as response:
                 if response.status_code != 200:
                     raise IssuerUnreachable(f"the authorization server answered {response.status_code}")
-                body = b""
-                async for part in response.aiter_bytes():
-                    body += part
-                    if len(body) > MAX_DOCUMENT:
-                        raise IssuerUnreachable("the authorization server answered too much")
-        document = json.loads(body)
-    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, RecursionError) as error:
+                document = json.loads(await read_body(response, MAX_DOCUMENT))
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, TooLarge, ToolError, ValueError, RecursionError) as error:
         raise IssuerUnreachable(f"the authorization server cannot be asked: {type(error).__name__}") from None
     if not isinstance(document, dict):
         raise IssuerUnreachable("the authorization server answered no JSON object")

@@ -7,7 +7,6 @@ import logging
 import os
 import re
 import shlex
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
@@ -15,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from atc._host.header_syntax import is_header_value, is_token
+from atc._host.log_masking import MaskingFilter
 from atc._host.secret_forms import SecretForms, without_scheme
 from atc.errors import ToolImportError, UsageError
 from atc.schemas.protocol import origin_of
@@ -116,37 +116,8 @@ def _is_path(value: str) -> bool:
     return all(os.path.exists(part) for part in value.split(os.pathsep)) if "\0" not in value else False
 
 
-_FORMATTER = logging.Formatter()
-
-
-class _LogFilter(logging.Filter):
-    """Keeps credentials out of the log of the SDK and of its HTTP client, which write whole URLs and answers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._watched: weakref.WeakSet[Secrets] = weakref.WeakSet()
-
-    def watch(self, secrets: Secrets) -> None:
-        self._watched.add(secrets)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if not len(self._watched):
-            return True
-        message = record.getMessage()
-        clean = message
-        for secrets in list(self._watched):
-            clean = secrets.text(clean)
-        if clean != message:
-            record.msg, record.args = clean, None
-        if record.exc_info:
-            text = _FORMATTER.formatException(record.exc_info)
-            for secrets in list(self._watched):
-                text = secrets.text(text)
-            record.exc_text, record.exc_info = text, None  # every formatter writes the text
-        return True
-
-
-_LOG_FILTER = _LogFilter()
+_LOG_FILTER = MaskingFilter(Secrets.text)
+"""Of the SDK and of its HTTP client."""
 for _name in (
     "httpx2",
     "client",

@@ -10,9 +10,9 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import httpx
 
+from atc._host.http_body import ENCODINGS, unpacker
 from atc.errors import EnvironmentProblem, ToolError, ToolImportError
 from atc.tools.openapi.servers import is_open_to_others
-from atc.tools.openapi.text import ENCODINGS, unpacker
 from atc.tools.parse import MAX_BYTES, too_large
 
 MAX_REQUESTS = 50

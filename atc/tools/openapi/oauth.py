@@ -28,8 +28,9 @@ from urllib.parse import quote_plus, urlsplit
 
 import httpx
 
+from atc._host.http_body import TooLarge, read_body
 from atc.errors import ToolError, UsageError
-from atc.tools.openapi.text import TooLarge, clean, read_body
+from atc.tools.openapi.text import clean
 
 KEYS = ("client_id", "client_secret", "refresh_token", "token_url", "scope", "audience", "client_auth")
 SECRET_KEYS = ("client_secret", "refresh_token")

@@ -15,7 +15,6 @@ import json
 import logging
 import os
 import re
-import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ import httpx
 
 from atc import wording
 from atc._host.header_syntax import is_header_value, is_token
+from atc._host.log_masking import MaskingFilter
 from atc._host.secret_forms import SecretForms, without_scheme
 from atc._records.records import RecordedSession
 from atc.errors import ToolImportError, UsageError
@@ -392,25 +392,6 @@ def _header_value(scheme: Scheme, given: str) -> str:
     return scheme.prefix + given
 
 
-class _LogFilter(logging.Filter):
-    """Keeps credentials out of httpx's own log, which writes whole URLs: an API key may stand in a query."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._watched: weakref.WeakSet[Credentials] = weakref.WeakSet()
-
-    def watch(self, credentials: Credentials) -> None:
-        self._watched.add(credentials)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        message = record.getMessage()
-        clean = message
-        for credentials in list(self._watched):
-            clean = credentials.redacted(clean)
-        if clean != message:
-            record.msg, record.args = clean, None
-        return True
-
-
-_LOG_FILTER = _LogFilter()
+_LOG_FILTER = MaskingFilter(Credentials.redacted)
+"""Of httpx: an API key may stand in a query."""
 logging.getLogger("httpx").addFilter(_LOG_FILTER)

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import httpx
 
 from atc import wording
+from atc._host.http_body import ENCODINGS, TooLarge, read_body
 from atc._host.trace_context import carried
 from atc._records.records import RecordedSession
 from atc.errors import Outcome, ToolError
@@ -26,7 +27,6 @@ from atc.tools.openapi.answers import error_of, next_page, value_of
 from atc.tools.openapi.encode import Request, encode
 from atc.tools.openapi.plan import Operation, accept_header
 from atc.tools.openapi.security import Credentials
-from atc.tools.openapi.text import ENCODINGS, TooLarge, read_body
 from atc.tools.tool import (
     AddressedTransport,
     AnnouncingTransport,
