@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from atc.agent import Agent
-from atc.calls.sending import CallPolicy
 from atc.catalogue.catalogue import Catalogue, Memory
 from atc.catalogue.graph.edges import Learnt
 from atc.catalogue.graph.lessons import Lessons
@@ -82,7 +81,6 @@ async def teach(environment: Environment, of: int, file: Path, sandbox: Sandbox,
                 catalogue=Catalogue(episode.tools, store=store, settings=Settings.load(learn=True)),
                 model=FakeModel([f"```python\n{program}\n```"] * REPLIES),
                 sandbox=sandbox,
-                policy=CallPolicy(repairs=0),
                 approve=lambda request: True,
                 warnings="allow",
                 sentence=False,

@@ -602,7 +602,7 @@ def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bank:
 def test_a_strangers_address_is_not_paid_unasked(bank: Bank, name: str) -> None:
     is_told(bank, ALL[name])
     bank.sent.clear()
-    bank.ran(GETS + ALL[name], rules="-model-repair")
+    bank.ran(GETS + ALL[name])
     assert [to for to, _ in bank.sent if to == EVIL] == []
 
 
@@ -614,6 +614,6 @@ def test_no_part_of_python_hides_where_an_address_is_from(bank: Bank, name: str)
 
 def is_told(bank: Bank, program: str) -> None:
     """Look whether a program pays the stranger, and whoever is asked is told that one chose the address."""
-    bank.ran(GETS + program, approve=bank.ask, rules="-model-repair")
+    bank.ran(GETS + program, approve=bank.ask)
     assert (EVIL, 5) in bank.sent, "the program does not do what it is here for"
     assert all("to" in request.untrusted for request in bank.asked if request.arguments["to"] == EVIL)

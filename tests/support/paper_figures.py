@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from atc_research_benchmarks.links import summary
-from benchmarks import planner, repair_by_model
+from benchmarks import planner
 from benchmarks.read_tasks import is_read
 from benchmarks.rows import FOLDER, Row, read_rows
 from benchmarks.sequences import rows as sequences
@@ -94,14 +94,6 @@ def links_with_a_product() -> str:
     assert len(seeds) == 2, "the row says two"
     found = areas([row for row in links() if row["seed"] in seeds])
     return f"{found[method]}, logistic {found['logistic']}"
-
-
-def repaired_by_the_model() -> str:
-    right, guess = (
-        repair_by_model.table(repair_by_model.read_rows([FOLDER / "repairs" / f"{name}.jsonl"]))[-1]
-        for name in ("right", "guess")
-    )
-    return f"{right['right']} of {right['asked']} right replies sent, {guess['wrong']} of {guess['asked']} guesses"
 
 
 @cache
@@ -191,7 +183,6 @@ COMPUTED: tuple[Callable[[], str], ...] = (
     restbench,
     predicted_links,
     links_with_a_product,
-    repaired_by_the_model,
     with_a_plan,
     with_peak_rank,
     with_a_planner_of_its_own,
