@@ -753,7 +753,6 @@ class Agent:
             keep_traceback=stored.keep_traceback if stored else None,
             rules=self.settings.active_rules,
             dry_run=request.dry_run,
-            repairer=lambda complaint: run.repaired(complaint),
             alike=lambda tool, by: run.recovery.alike(tool, by),
             feeds_of=lambda call: run.feeds_of(call),
             elsewhere=self._waits_elsewhere(approval, stored),

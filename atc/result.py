@@ -88,8 +88,6 @@ class Call(Record):
         stage: number of the stage that made it, from 0 (:mod:`atc.calls.journal`).
         arguments: as they reached the tool, after repair. ``notes`` names every repair.
         original: the arguments as the program gave them, if a repair changed them. ``repairs``: the changes.
-        repaired_by: the number of the call that was made in place of this one, which the service had refused, with
-            repaired arguments; 0 for none.
         drift: where the response is not what its schema says.
         body_error: the error that the response states in its body, if it does: the service answered, and did nothing.
         seconds: time at the tool; 0 for a replay.
@@ -125,7 +123,6 @@ class Call(Record):
     notes: tuple[str, ...] = ()
     original: Arguments | None = None
     repairs: tuple[ArgumentRepair, ...] = ()
-    repaired_by: int = 0
     drift: tuple[Drift, ...] = ()
     body_error: BodyError | None = None
     traceback: str | None = None

@@ -131,7 +131,7 @@ class ToolProbed(TypedDict):
 
 
 class ModelStarted(TypedDict):
-    """The model is asked. ``purpose``: ``program``, ``repair``, ``attribute``, ``answer``, ``compare``, ``tools``,
+    """The model is asked. ``purpose``: ``program``, ``attribute``, ``answer``, ``compare``, ``tools``,
     ``plan`` (the planner's, in place of ``tools``), or a strategy's own word. ``model``: its name, where it is not the
     run's own."""
 

@@ -366,13 +366,10 @@ class Replacement(Record):
     arguments: tuple[tuple[str, str], ...] = ()
 
 
-RepairKind = Literal[
-    "respelt", "unwrapped", "joined", "nearest", "format", "wrapped", "left_out", "dropped", "default", "model"
-]
+RepairKind = Literal["respelt", "unwrapped", "format", "wrapped", "left_out", "dropped", "model"]
 """What a repair did to arguments (RETO §3.4, Alg. 1): a key under the schema's spelling; the one fitting field, or the
-one item, in place of an object or list; a list as one text; the nearest value of an enumeration; the same value in
-another format; one value as a list of one; an optional ``null`` left out; an unknown key dropped; a default given;
-what the model gave."""
+one item, in place of an object or list; the same value in another format; one value as a list of one; an optional
+``null`` left out; an unknown key dropped; what a model gave."""
 
 
 class SameCall(Record):

@@ -13,7 +13,7 @@ that module and in ``ORDER`` of ``tests/calls/test_broker_stages.py``. It return
 - ``send``: ``value``, ``next_page``, ``seconds``; the tool may have acted, so a write that fails may be in doubt;
 - ``response``: ``unread``, ``drift``, ``body_error``; its size is allowed, and credentials are masked.
 
-A limit is a field of :class:`~atc.calls.sending.CallPolicy`. A read that was repaired passes all stages once more.
+A limit is a field of :class:`~atc.calls.sending.CallPolicy`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from atc._records.origins import CallOrigins, data_flow
 from atc._records.packing import as_text, pack
 from atc._records.records import ArgumentRepair, BodyError, DataFlow, Drift, Feed, RecordedSession
 from atc.calls.contract import CallReply, CallRequest
-from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread, call_key
+from atc.calls.entry import CallEntry, CallKey, Unread, call_key
 from atc.calls.idempotency import SentKey
 from atc.errors import CallRefused, Cause, ToolError
 from atc.result import Call, CallStatus, Effect, RefusedBy
@@ -125,8 +125,6 @@ class Attempt:
     masked: dict[str, Any] | None = None
     original: dict[str, Any] | None = None
     repairs: tuple[ArgumentRepair, ...] = ()
-    repaired_for: RepairedFor = ""
-    repaired_by: int = 0
     awaits: list[Feed] = field(default_factory=list)
     origins: CallOrigins | None = None
     untrusted: tuple[str, ...] = ()
@@ -233,8 +231,13 @@ class Attempt:
             sent=self.arguments | unknown,
             repairs=self.repairs,
             said=self.request.origins,
-            by_model=bool(self.repaired_for) or any(each.kind == "model" for each in self.repairs),
+            by_model=self.by_model,
         )
+
+    @property
+    def by_model(self) -> bool:
+        """Return whether a model gave some of the arguments in place of the program's."""
+        return any(each.kind == "model" for each in self.repairs)
 
     def finish(self, reply: CallReply, redactor: Redactor) -> Call:
         """Return the call as the run's result holds it, credentials masked."""
@@ -257,7 +260,6 @@ class Attempt:
             "notes": tuple(map(redactor.text, self.notes)),
             "original": redactor.value(self.original) if self.original is not None else None,
             "repairs": tuple(_masked(each, redactor) for each in self.repairs),
-            "repaired_by": self.repaired_by,
             "drift": tuple(Drift(path=each.path, what=redactor.text(each.what)) for each in self.drift),
             "body_error": self.body_error,
             "traceback": self.traceback,

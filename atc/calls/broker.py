@@ -23,7 +23,7 @@ from atc._records.packing import pack
 from atc._records.records import Feed, Replacement, SameCall
 from atc.calls.approval import Approval
 from atc.calls.approving import Approving
-from atc.calls.argument_repairs import STATED, ArgumentRepairs, Repairer
+from atc.calls.argument_repairs import ArgumentRepairs
 from atc.calls.at_most_once import refuse_repetition, same_call, still_in_doubt
 from atc.calls.attempt import Attempt, as_json
 from atc.calls.broken_tools import Alike, BrokenTools, nothing_alike
@@ -73,7 +73,6 @@ class Broker:
         dry_run: a call that is not a read passes the gates and is planned, not made; nobody is asked to approve it.
         host_time: the run's account: processor time that its calls take at services is added there.
 
-        repairer: gives other arguments for a call that was refused for its own; ``None``: a model is never asked.
         alike: says whether a write, the second tool, may do what another one did.
         feeds_of: says where the arguments of a call came from, for a person who is asked; ``None``: that is unknown.
         elsewhere: finds an equal call that waits for approval in another run; ``None``: none is looked for.
@@ -89,7 +88,7 @@ class Broker:
         until: the event loop's time at which the run's own time is used up; ``None``: never.
         all_tools: the tools that there are, granted or not (:meth:`know`).
         planned: the calls that a dry run planned, in order.
-        repairs: repairs arguments by rule, and with the model's help.
+        repairs: holds arguments to their schema, and repairs them.
 
     Raises:
         ToolImportError: a tool's schema is not a valid JSON Schema.
@@ -113,7 +112,6 @@ class Broker:
     dry_run: bool = False
     host_time: HostTime = field(default_factory=HostTime)
     past_the_end: set[int] = field(default_factory=set)
-    repairer: Repairer | None = None
     alike: Alike = nothing_alike
     feeds_of: Callable[[Call], Awaitable[tuple[Feed, ...]]] | None = None
     until: float | None = None
@@ -127,7 +125,7 @@ class Broker:
             self.approval.check_decisions(self.journal.parked.of_number.values())
         self.broken_tools = BrokenTools(self.journal.banned, self.name_now, self.alike)
         policy = self.policy
-        self.repairs = ArgumentRepairs(self.journal, self.redactor, policy.repairs, self.waiting, self.repairer)
+        self.repairs = ArgumentRepairs(self.redactor)
         exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
         self._approving = Approving(
             journal=self.journal,
@@ -357,24 +355,12 @@ class Broker:
     async def handled(self, request: CallRequest) -> Attempt:
         """Handle one call as :meth:`call` does, and return the attempt that answers it, which has ended.
 
-        A read whose service blames its arguments is made once more, with others, as a call of its own.
-
         Raises:
             JournalError: as :meth:`call`.
         """
         attempt = self._begun(request)
         await self._pass_stages(attempt)
-        made = await self._other_arguments(attempt)
-        if made is None:
-            return self._end(attempt)
-        again = self._begun(request)
-        attempt.repaired_by = again.number
-        self._end(attempt)
-        self.repairs.take_after(again, attempt, made)
-        await self._pass_stages(again)
-        self._end(again)
-        # where that did not help, the program gets the failure of the arguments that it gave
-        return again if again.error is None and again.body_error is None else attempt
+        return self._end(attempt)
 
     async def _pass_stages(self, attempt: Attempt) -> None:
         """Let a call pass the stages in order, until one has its reply or fails it."""
@@ -395,7 +381,7 @@ class Broker:
                     return reply
         except ToolError as error:
             attempt.error = self._failed(attempt, error)
-            return attempt.reply  # still empty: the call's end words the error, if no repair helps
+            return attempt.reply  # still empty: the call's end words the error
         raise AssertionError("the last stage gives no reply")
 
     # -- its stages, in their order ------------------------------------------------------------------------------------
@@ -420,9 +406,7 @@ class Broker:
     async def _arguments(self, attempt: Attempt) -> None:
         """Hold the arguments to the tool's schema, after repairs, unless a dry run lacks some of them."""
         if not attempt.request.unknown:
-            approvable = attempt.reads or self.approval.may_allow
-            may_be_made = approvable and self.made < self.policy.max_calls and attempt.tool not in self.broken_tools
-            await self.repairs.gate(attempt, self.rules, may_ask=may_be_made)
+            await self.repairs.gate(attempt, self.rules)
             attempt.take_key()
         # nothing waits from the journal's answer to the approval
         await self.broken_tools.compare(attempt, self.journal)
@@ -499,7 +483,6 @@ class Broker:
             masked,
             attempt.effect,
             None if attempt.original is None else self.redactor.value(attempt.original),
-            attempt.repaired_for,
             attempt.yes,
             attempt.reads and self._approving.parking.has_begun,
             None if attempt.reads else attempt.idempotency,
@@ -610,21 +593,6 @@ class Broker:
         self.journal.send(entry)
         if entry.effect is not Effect.READ:
             self.emit("call_sent", {"index": entry.number})
-
-    async def _other_arguments(self, attempt: Attempt) -> dict[str, Any] | None:
-        """Return the arguments with which a call that failed is made again; ``None`` if it is not repaired."""
-        error = attempt.error
-        if error is None and attempt.status == "ok" and (stated := attempt.body_error) is not None:
-            error = ToolError(stated.message, status=STATED)
-        if error is None or attempt.entry is None or self.made >= self.policy.max_calls:
-            return None
-        try:
-            return await self.repairs.after(attempt, error)
-        except ToolError:
-            return None  # its program has ended
-        except BaseException:
-            self._end(attempt)
-            raise
 
     def _failed(self, attempt: Attempt, error: ToolError) -> ToolError:
         """Return an error as the program may see it; write the failure of a call that was begun into the journal."""

@@ -50,10 +50,6 @@ def same_tool(one: CallKey, other: CallKey) -> bool:
     return one.tool == other.tool
 
 
-RepairedFor = Literal["", "gate", "service"]
-"""The one who had refused arguments that the model repaired: the schema gate, or the service."""
-
-
 def call_key(tool: str, arguments: dict[str, Any], source: SourceKey | None = None) -> CallKey:
     """Return the key of a call: two calls with one key are the same call.
 
@@ -105,7 +101,6 @@ class CallEntry:
         stage: number of the stage that made it, from 0.
         sent: whether its tool may have received it. Until then it surely did nothing.
         original: the arguments as the program gave them, masked too, where a repair changed them.
-        repaired_for: who had refused them, where the model repaired them; empty where it did not.
         unread: of a call that is done, why ``value`` is not its response.
         failure: of a call that failed, what its tool said; also where nobody knows whether it was done.
         approved: number of the parked call whose yes let it through (:mod:`atc.calls.parked`); 0: none.
@@ -127,7 +122,6 @@ class CallEntry:
     value: Any = None
     next_page: NextPage = None
     original: dict[str, Any] | None = None
-    repaired_for: RepairedFor = ""
     unread: Unread | None = None
     failure: str = field(default="", compare=False)
     approved: int = 0
@@ -216,45 +210,3 @@ class EarlierReads:
 
     def _age(self, entry: CallEntry) -> float:
         return monotonic() - self._began[entry.number]
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# What was sent for arguments that a program gave otherwise: the same arguments are sent alike again.
-#
-# So a later program, or a resumed run, makes the same call, whatever the rules, what was learnt, or the model say now.
-
-
-class RepairedBefore:
-    """The calls of a journal whose arguments were repaired, by their arguments as they were given."""
-
-    def __init__(self) -> None:
-        self._of_key: dict[CallKey, CallEntry] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._of_key)
-
-    def note(self, entry: CallEntry) -> None:
-        """Note that a call was begun.
-
-        A read that a rule repaired is not kept: it can be repaired anew. Nor is a call of which something was masked,
-        for what was really sent cannot be read off it.
-        """
-        if entry.original is None or (not entry.repaired_for and entry.effect is Effect.READ):
-            return
-        try:
-            original = call_key(entry.tool, entry.original, entry.key.source)
-            sent = call_key(entry.tool, entry.arguments, entry.key.source)
-        except ValueError:
-            return
-        if sent == entry.key:
-            self._of_key[original] = entry
-
-    def get(self, key: CallKey) -> CallEntry | None:
-        """Return the latest call that was sent for arguments of this key.
-
-        A read that the service refused before its repair counts only if it was answered after that.
-        """
-        found = self._of_key.get(key)
-        if found is None or (found.repaired_for == "service" and found.state != "done"):
-            return None
-        return found

@@ -43,8 +43,6 @@ from atc.calls.entry import (
     CallKey,
     EarlierReads,
     KnownTools,
-    RepairedBefore,
-    RepairedFor,
     Unread,
     call_key,
     same_tool,
@@ -139,7 +137,6 @@ class Journal:
         self._unended: list[CallEntry] = []  # the calls with effects, but not all that have ended: see _all_in_doubt
         self._left: dict[CallKey, CallEntry] = {}  # done for earlier requests that had no answer
         self._reads = EarlierReads()
-        self._repaired = RepairedBefore()
         self.undone: dict[int, Undo] = {}
         self.parked = ParkedCalls(self.entries)
         self.reads_again = ReadsAgain()
@@ -611,16 +608,6 @@ class Journal:
             self._earlier = program, calls, [entry for entry in calls if entry.effect is not Effect.READ]
         return self._earlier[1:]
 
-    @property
-    def has_repaired(self) -> bool:
-        """Return whether :meth:`sent_for` knows any call."""
-        return bool(self._repaired)
-
-    def sent_for(self, key: CallKey) -> CallEntry | None:
-        """Return the call that was begun with a repair of these arguments; ``key`` is theirs before the repair."""
-        found = [entry for each in self._tools.same(key) if (entry := self._repaired.get(each)) is not None]
-        return max(found, key=lambda entry: entry.number, default=None)
-
     def begin(
         self,
         number: int,
@@ -628,7 +615,6 @@ class Journal:
         arguments: dict[str, Any],
         effect: Effect,
         original: dict[str, Any] | None = None,
-        repaired_for: RepairedFor = "",
         approved: int = 0,
         after_parked: bool = False,
         idempotency: SentKey | None = None,
@@ -642,14 +628,13 @@ class Journal:
             arguments: what is sent, masked.
             effect: of the tool.
             original: the arguments as the program gave them, masked, where a repair changed them.
-            repaired_for: who had refused them, where the model repaired them.
             approved: number of the parked call whose yes lets it through.
             after_parked: of a read, whether its program has parked a write before.
             idempotency: the key that a write bears.
             again: number of the call in doubt that this one sends again.
         """
         entry = CallEntry(number, key, arguments, effect, self.attempt, self.stage)
-        entry.original, entry.repaired_for, entry.approved = original, repaired_for, approved
+        entry.original, entry.approved = original, approved
         entry.after_parked, entry.idempotency, entry.again = after_parked, idempotency, again
         has_effects = effect is not Effect.READ
         if self._is_written:
@@ -741,7 +726,6 @@ class Journal:
         if entry.effect is not Effect.READ:
             self._acted.setdefault(entry.key._replace(digest=""), entry)
             self._unended.append(entry)
-        self._repaired.note(entry)
 
     def _same(self, entries: Mapping[CallKey, CallEntry], key: CallKey) -> CallEntry | None:
         """Return the same call among these."""

@@ -25,12 +25,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, get_args
+from typing import Any, NamedTuple, Protocol
 
 from atc._records.origins import CallOrigins, data_flow
 from atc._records.packing import pack, unpack
 from atc._records.records import DataFlow, Replacement
-from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread
+from atc.calls.entry import CallEntry, CallKey, Unread
 from atc.calls.idempotency import read_key
 from atc.errors import JournalError
 from atc.result import Effect
@@ -138,7 +138,6 @@ def begin_record(entry: CallEntry, boot: str) -> Record:
         "stage": entry.stage,
         **({"boot": boot} if boot else {}),
         **({} if entry.original is None else {"original": pack(entry.original)}),
-        **({"repaired_for": entry.repaired_for} if entry.repaired_for else {}),
         **({"approved": entry.approved} if entry.approved else {}),
         **({"after_parked": True} if entry.after_parked else {}),
         **({} if entry.idempotency is None else {"idempotency": entry.idempotency.record()}),
@@ -160,8 +159,8 @@ def read_begin(record: Record) -> tuple[CallEntry, str]:
     if not well_formed or not all(isinstance(part, str) for part in (key.tool, key.digest, boot)):
         raise ValueError("not the beginning of a new call")
     if "original" in record:
-        entry.original, entry.repaired_for = unpack(record["original"]), record.get("repaired_for", "")
-        if not isinstance(entry.original, dict) or entry.repaired_for not in get_args(RepairedFor):
+        entry.original = unpack(record["original"])
+        if not isinstance(entry.original, dict):
             raise ValueError("not the arguments as they were given")
     entry.approved = record.get("approved", 0)
     if type(entry.approved) is not int:

@@ -20,7 +20,7 @@ from atc.calls.contract import CallReply, CallRequest
 from atc.calls.json_values import canonical
 from atc.errors import CallRefused
 from atc.schemas.protocol import Protocol, original_arguments
-from atc.schemas.repair import DEFAULT, repair_arguments
+from atc.schemas.repair import repair_arguments
 from atc.tools.paging import ALL_PAGES, Paging, is_positional, paging_of
 
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ class _Reader:
 
     def _repaired(self, arguments: dict[str, Any]) -> dict[str, Any]:
         schema, effect = self.protocol.parameters, self.protocol.effect
-        return repair_arguments(schema, arguments, effect, self.known, self.rules - {DEFAULT}).arguments
+        return repair_arguments(schema, arguments, effect, self.known, self.rules).arguments
 
     def is_beyond_the_end(self, reply: CallReply) -> bool:
         """Return whether a page was refused because there is none: the one before was not full."""

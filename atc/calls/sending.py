@@ -43,7 +43,6 @@ class CallPolicy:
         response_bytes: size of one response as JSON; what is larger is refused, and never cut.
         max_values: values that the arguments of one call may hold, and one response: lists, objects, what is in them.
             More arguments are refused; more of a response, as what is over ``response_bytes``.
-        repairs: how often the model may be asked to correct wrong arguments, B of RETO §3.4; 0: never.
         read_attempts: how often a read is tried in all, if it fails with a passing error. A write is tried once.
         retry_wait_s: the first pause between two tries; it doubles, with jitter, unless the service names its own.
             Where the pause would outlast ``call_timeout_s`` there is no further try.
@@ -54,7 +53,6 @@ class CallPolicy:
     call_timeout_s: float = 30.0
     response_bytes: int = 2_000_000
     max_values: int = 100_000
-    repairs: int = 5
     read_attempts: int = 3
     retry_wait_s: float = 0.3
     replay: bool = True

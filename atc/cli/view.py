@@ -56,7 +56,6 @@ _REFUSALS = {"denied": "not approved", "warned": "not made without approval"}
 _PURPOSES = {
     "program": "writing a program",
     "attribute": "tracing the fault",
-    "repair": "putting arguments right",
     "tools": "searching for tools",
     "step": "taking a step",
     "plan": "planning",

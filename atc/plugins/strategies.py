@@ -8,7 +8,10 @@ strategy is written.
 from __future__ import annotations
 
 from atc._records.events import LayerStarted
-from atc._records.records import FaultCase, FaultKind
+from atc._records.packing import as_text, holds_bytes
+from atc._records.records import ArgumentRepair, FaultCase, FaultKind
+from atc.calls.argument_repairs import ArgumentRepairs
+from atc.calls.attempt import Attempt
 from atc.calls.entry import CallEntry
 from atc.calls.json_values import to_json_value
 from atc.catalogue.graph.edges import Feed
@@ -29,13 +32,17 @@ from atc.run.writer import DEFAULT_OPTIONS, Draft
 from atc.sandboxes.inputs import name_problem
 from atc.schemas.identifiers import GENERIC
 from atc.schemas.protocol import parameters_of
+from atc.schemas.validate import problems
 from atc.tools.stubs import render_stub
 from atc.traces.stores.base import StoredRun
-from atc.wording import is_down
+from atc.wording import argument_repairs, is_down
 from atc.wording.prompting import fenced, filled
 
 __all__ = [
     "ASK_USER",
+    "ArgumentRepair",
+    "ArgumentRepairs",
+    "Attempt",
     "Cause",
     "ChainPolicy",
     "DEFAULT_OPTIONS",
@@ -52,16 +59,20 @@ __all__ = [
     "StoredRun",
     "ToolGraph",
     "advised",
+    "argument_repairs",
+    "as_text",
     "ending_of",
     "extract",
     "fenced",
     "filled",
+    "holds_bytes",
     "is_ask_user",
     "is_down",
     "is_handed_out",
     "name_problem",
     "parameters_of",
     "previews",
+    "problems",
     "reads_one_of",
     "refused_write",
     "render_stub",

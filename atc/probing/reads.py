@@ -100,7 +100,7 @@ async def single_call(
         ToolImportError: the tool's schema is not a valid JSON Schema.
     """
     journal = Journal(None)
-    policy = CallPolicy(1, timeout_s, MAX_BYTES, repairs=0, read_attempts=attempts)
+    policy = CallPolicy(1, timeout_s, MAX_BYTES, read_attempts=attempts)
     broker = Broker(Toolset([tool]), journal, _unheard, policy, approval, redactor, rules=frozenset())
     begin(broker)
     broker.begin_program()

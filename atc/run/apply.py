@@ -371,7 +371,6 @@ class Apply(Strategy):
             **run.broker.journal.input_origins,
             **origins_of(self._planned.inputs, self._planned.kept, by_user=self._planned.by_user),
         }
-        run.repairer = None
         draft = Draft(Program(self._planned.program))
         if (changed := applying.changed_tool(run.all_tools)) is not None:
             difference = PlanDifference(kind="changed_tool", planned=changed.shown)

@@ -210,7 +210,7 @@ class Author:
             origins: of its arguments. Where one is unknown, so is what the program does, and the call is not known
                 again.
         """
-        if attempt.repaired_for:  # the model was shown the arguments, and gave others
+        if attempt.by_model:  # the model was shown the arguments, and gave others
             return tuple(sorted(self._seen | self.heard))
         saw = self._seen
         if not saw or (_is_followed(origins) and self._stood_before(attempt.tool, attempt.request.line)):

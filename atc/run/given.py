@@ -124,8 +124,7 @@ class Given(Strategy):
         """Check the program, run it, attribute its failure."""
         run.broker.journal.inputs = self._inputs
         run.broker.journal.input_origins = origins_of(self._inputs, self._kept, by_user=self._by_user)
-        run.repairer = None  # there is no model to ask, for arguments or for a sentence
-        run.settings = run.settings.model_copy(update={"sentence": False})
+        run.settings = run.settings.model_copy(update={"sentence": False})  # there is no model to ask for one
         try:
             return await self._solve(run)
         finally:

@@ -201,9 +201,8 @@ class LeftUndone:
 
     def _failed(self) -> Iterator[Call]:
         """Calls that failed, of the programs that the answer rests on, and that nothing made good."""
-        answered = {call.index for call in self.calls if call.succeeded}
         for call in self.calls:
-            if call.status not in ("failed", "refused") or not self._answers(call) or call.repaired_by in answered:
+            if call.status not in ("failed", "refused") or not self._answers(call):
                 continue
             if call.index in self.broker.past_the_end or self._made.has_same(call):
                 continue

@@ -209,7 +209,6 @@ def _repaired(found: CallOrigins, given: Mapping[str, Any], asked: AskedAbout) -
         return found
     everything: Origins = frozenset().union(*found.values())
     respelt = {str(each.name): each.path[0] for each in asked.repairs if each.kind == "respelt" and len(each.path) == 1}
-    defaults = {each.path[0] for each in asked.repairs if each.kind == "default" and len(each.path) == 1}
     made: dict[str, Origins] = {}
     for name, value in asked.sent.items():
         if name in given and name in found and _is_same(given[name], value):
@@ -221,7 +220,7 @@ def _repaired(found: CallOrigins, given: Mapping[str, Any], asked: AskedAbout) -
         elif respelt.get(name) in found:
             made[name] = found[str(respelt[name])]
         else:
-            made[name] = everything | (LITERAL if name in defaults else frozenset()) or UNKNOWN
+            made[name] = everything or UNKNOWN
     return made
 
 

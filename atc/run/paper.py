@@ -23,8 +23,11 @@ What the text leaves open, and what is chosen:
 
 from __future__ import annotations
 
+from atc._host.invisible import legible
 from atc._records.outcome import Outcome, ProgramError
 from atc.facts import Fault, Finding
+from atc.models.base import Message
+from atc.models.reply_format import MAX_CHOICE, MAX_ENUM
 from atc.programs.program import Program
 from atc.run.base import Ending, Strategy
 from atc.run.chain_policy import ChainPolicy
@@ -34,6 +37,7 @@ from atc.run.revise import revise
 from atc.run.run import Run
 from atc.run.writer import Draft, WritingOptions
 from atc.traces.stores.base import StoredRun
+from atc.wording.prompting import fenced, prompt
 
 MAX_FRAMES = 5
 """Frames of an error's trace that the model is shown: the innermost."""
@@ -80,7 +84,7 @@ def _without_rules(run: Run) -> None:
     """Act at temperature 0 and without the rules and repairs of ATC, in this run."""
     run.settings = run.settings.model_copy(update={"rules": "none", "temperature": 0.0})
     run.broker.rules = frozenset()
-    run.repairer, run.broker.repairs.key_aliases = None, {}
+    run.broker.repairs.key_aliases = {}
 
 
 class _Loop(ProgramLoop):
@@ -99,11 +103,22 @@ class _Loop(ProgramLoop):
         if fault.cause is None:
             fault = _result(draft.program, outcome, fault)
             if len(self.history) < self.run.settings.max_revisions:  # after the last program nothing is reflected
-                named = await self.writer.name_culprit(draft.source, fault.message, among_all=True)
+                named = await self._named(draft.source, fault.message)
                 fault = fault.model_copy(update={"tool": named, "by": "model"})
         fault = advised(fault, self.grounds, self.run.broker.tools, outcome.error)
         self.run.emit("fault", {"attempt": len(self.run.revisions), "fault": fault.model_dump()})
         return fault
+
+    async def _named(self, program: str, error: str) -> str | None:
+        """Ask the model which of all tools is at fault (§3.3): t_j = M(x, T, I_a, r_j)."""
+        run = self.run
+        tools = [name for name in run.tools if len(name) <= MAX_CHOICE][:MAX_ENUM]  # of more, no grammar is made
+        if not tools:
+            return None
+        shown = {"program": fenced(program), "error": legible(error[:1500])}
+        asked = [Message("user", prompt("attribute", task=run.task, tools=tools, **shown))]
+        reply = await run.ask("attribute", asked, max_tokens=40, choices=tools)
+        return reply.value if isinstance(reply.value, str) else None
 
 
 class _Policy(ChainPolicy):

@@ -13,7 +13,6 @@ from typing import Any, Self, TypeVar
 from atc._records.events import Findings
 from atc._records.outcome import Outcome
 from atc._records.packing import as_text
-from atc._records.records import FaultCase
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.errors import InputNeeded, WritesPlanned
 from atc.facts import Fault, Finding
@@ -34,8 +33,6 @@ from atc.tools.tool import Toolset
 from atc.traces.stores.base import StoredRun
 
 T = TypeVar("T")
-_OF_NO_TOOL = frozenset({FaultCase.ANSWER_TYPE, FaultCase.OWN_NONE})
-"""The faults of answers that no tool gave: nobody is asked which one it was."""
 
 
 class ProgramLoop:
@@ -232,11 +229,8 @@ class ProgramLoop:
 
     @property
     def grounds(self) -> list[Call]:
-        """The calls of the last program on which its answer can rest: to ask for tools is none, nor is a call in whose
-        place another one answered."""
-        own = [call for call in self.run.last_calls if not self.requests.is_request(call.tool)]
-        answered = {call.index for call in own if call.succeeded}
-        return [call for call in own if call.repaired_by not in answered]
+        """The calls of the last program on which its answer can rest: to ask for tools is none."""
+        return [call for call in self.run.last_calls if not self.requests.is_request(call.tool)]
 
     @property
     def _rests_on_looks(self) -> bool:
@@ -285,23 +279,13 @@ class ProgramLoop:
         return await asyncio.to_thread(self.fault_of, draft, outcome)
 
     async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:
-        """Trace the failure of the last program to the tool it came from (§3.3); ``None`` if it answered.
-
-        Raises:
-            ModelError, ModelUnavailable, BudgetExceeded: from the model, which is asked where structure gives nothing.
-        """
+        """Trace the failure of the last program to the tool it came from (§3.3); ``None`` if it answered."""
         own = self.grounds
         fault = await self.traced(draft, outcome)
         if fault is None:
             return None
         if asked := await self.requests.grant():
             fault = fault.model_copy(update={"offered": tuple(asked)})
-        untraced = fault.tool is None and fault.kind == "answer" and fault.case not in _OF_NO_TOOL and bool(own)
-        if self.options.author == "caller":
-            untraced = False
-        if fault.cause is None and untraced:
-            named = await self.writer.name_culprit(draft.source, fault.message)
-            fault = fault.model_copy(update={"tool": named, "call": None, "by": "model"})
         fault = await self.run.recovery.recovered(fault, self.requests.add, draft.program)
         fault = advised(fault, own, self.run.broker.tools, outcome.error)
         made = next((call for call in own if call.index == fault.call), None)

@@ -194,27 +194,18 @@ class _Trace:
         return (self.program or {}).get("tools") or {}
 
     def _recorded_calls(self, run_id: str) -> Iterable[RecordedCall]:
-        """Yield the calls as the program saw them: one for the two of a repair, one for the pages of an all_pages."""
+        """Yield the calls as the program saw them: one for the pages of an all_pages."""
         by_index = {call["index"]: call for call in self.calls}
         read = self.program_ended.get("all_pages") or []
         of_pages = {number for each in read for number, _, _ in each["calls"]}
         of_pages |= {each["failed"] for each in read if "failed" in each}
-        replaced = {call["index"]: call for call in self.calls if _answers_for(call, by_index)}
-        in_vain = {call.get("repaired_by") for call in self.calls if call["index"] not in replaced}
-        given_by = {call["repaired_by"]: _given(call) for call in replaced.values()}
         for call in self.calls:
             number = call["index"]
-            if number in of_pages or call.get("page") or number in replaced or number in in_vain:
+            if number in of_pages or call.get("page"):
                 continue
-            yield _recorded(call, given_by.get(number, _given(call)), run_id)
+            yield _recorded(call, _given(call), run_id)
         for each in read:
             yield _all_pages(each, by_index, run_id)
-
-
-def _answers_for(call: Mapping[str, Any], by_index: Mapping[int, Mapping[str, Any]]) -> bool:
-    """Return whether another call, with repaired arguments, gave the program the answer to this one."""
-    other = by_index.get(call.get("repaired_by") or 0)
-    return other is not None and other["status"] in ("ok", "replayed") and not other.get("body_error")
 
 
 def _given(call: Mapping[str, Any]) -> Any:

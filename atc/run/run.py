@@ -21,7 +21,7 @@ from atc._records.origins import TASK, CallOrigins, OriginKind, Origins
 from atc._records.outcome import Outcome
 from atc._records.packing import pack
 from atc._records.records import Feed, Misfit, ProbedRead
-from atc.calls.argument_repairs import Complaint, bounded_key_aliases, read_key_aliases
+from atc.calls.argument_repairs import bounded_key_aliases, read_key_aliases
 from atc.calls.broker import Broker
 from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.calls.entry import CallKey
@@ -38,8 +38,6 @@ from atc.models.budget import Budget
 from atc.models.images import Image
 from atc.programs.program import Program
 from atc.result import Call, Revision
-from atc.run.argument_repair import RULE as REPAIR
-from atc.run.argument_repair import ModelRepairer
 from atc.run.ask_user import Questions
 from atc.run.asking import ask, task_message, type_note
 from atc.run.kept_programs import KeptPrograms
@@ -155,8 +153,6 @@ class Run:
         self.broker.know(self.catalogue.tools)
         self._pages = Pages(self.broker)
         self.recovery = Recovery(self)
-        self.repairer: ModelRepairer | None = ModelRepairer(self) if REPAIR in self.settings.active_rules else None
-        """Gives other arguments for a call that was refused for its own; ``None``: the model is not asked."""
         self._open: set[str] = set()
         self._requests = count(1)
         self._called = False
@@ -501,10 +497,6 @@ class Run:
     def _guarded(self) -> Author | None:
         """Return the same, once there is anything of strangers that it can have seen."""
         return self.with_author() if self.author is None and self.wants_origins else self.author
-
-    async def repaired(self, complaint: Complaint) -> Mapping[str, Any] | None:
-        """Return other arguments for a call that was refused for its own; ``None`` if no model is asked."""
-        return None if self.repairer is None else await self.repairer(complaint)
 
     def _may_call(self, program: Program) -> set[CallKey]:
         """Return the tools that the text of a program names; what it calls by a computed name nobody can tell."""

@@ -261,7 +261,7 @@ class Undoer(Strategy):
         await run.offer(run.all_tools.only(*names))
 
     async def solve(self, run: Run) -> Ending:
-        run.broker.rules, run.repairer = frozenset(), None  # what was shown is made, and nothing else
+        run.broker.rules = frozenset()  # what was shown is made, and nothing else
         run.broker.earlier_calls = [*self._undoing.journal.entries.values()]
         tried = {(step.undo.tool, step.undo.digest): step.tried for step in self._steps if step.undo and step.tried}
         run.broker.approval = replace(

@@ -9,10 +9,8 @@ from functools import cached_property
 from typing import Literal
 
 from atc import wording
-from atc._host.invisible import legible
 from atc.errors import ContextExceeded
 from atc.models.base import Message, Reply, estimate_tokens
-from atc.models.reply_format import MAX_CHOICE, MAX_ENUM
 from atc.programs.dialects.awaits import in_plain_python
 from atc.programs.edits import RepairContext, Rewrite
 from atc.programs.extract import extract
@@ -34,8 +32,6 @@ from atc.wording.prompting import fenced, prompt
 
 EXAMPLES = {"plain": "example_task_plain", "stubs": "example_task", "json": "example_task_json"}
 """The worked example, with its tools shown as those of the task are."""
-NO_TOOL = "none"
-"""Says that no tool is at fault."""
 MAX_DOCUMENT = 6_000
 """Characters of the documents of tools that a program failed by."""
 
@@ -239,33 +235,6 @@ class Writer:
             seed=seed,
             stop=stop,
         )
-
-    async def name_culprit(self, program: str, error: str, among_all: bool = False) -> str | None:
-        """Ask the model which tool is at fault (§3.3): t_j = M(x, T, I_a, r_j).
-
-        Args:
-            program: what failed. ``error``: how.
-            among_all: it may be any tool, and not one of those alone that the program names.
-        """
-        tools = [name for name in self._tools if len(name) <= MAX_CHOICE]
-        named = [] if among_all else [name for name in tools if name in program]
-        none = "" if among_all or self._example or NO_TOOL in tools else NO_TOOL  # untried with a small model
-        tools = (named or tools)[: MAX_ENUM - bool(none)]  # of more, no grammar is made
-        if not tools:
-            return None
-        shown = {"program": fenced(program), "error": legible(error[:1500])}
-        text = prompt("attribute", task=self._run.task, tools=tools, no_tool=none, **shown)
-        reply = await ask(
-            self._run.model,
-            self._run.emit,
-            "attribute",
-            [Message("user", text)],
-            max_tokens=40,
-            temperature=0.0,
-            seed=self._settings.seed,
-            choices=[*tools, none] if none else tools,
-        )
-        return reply.value if isinstance(reply.value, str) and reply.value != none else None
 
     def _draft(self, reply: Reply, inputs: Collection[str]) -> Draft:
         ended = bool(self._stop) and reply.finish_reason == "stop" and reply.text.count("```") % 2 == 1

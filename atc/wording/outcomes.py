@@ -269,8 +269,6 @@ def argument_repair(made: ArgumentRepair) -> str:
             return f"left out {where}, which was null"
         case "dropped":
             return f"dropped unknown argument {where}"
-        case "default":
-            return f"gave {where} its default {as_text(made.sent)}"
         case "model" if made.name is not None:
             return f"the model read the argument {where} as {made.name}"
         case "model" if made.sent is None:
@@ -279,7 +277,7 @@ def argument_repair(made: ArgumentRepair) -> str:
             return f"the model gave {as_text(made.sent)} for {where}"
         case "model":
             return f"the model gave {as_text(made.sent)} instead of {as_text(made.given)} for {where}"
-        case "joined" | "nearest" | "format" | "wrapped":
+        case "format" | "wrapped":
             return f"took {as_text(made.given)} as {as_text(made.sent)} for {where}"
 
 

@@ -41,7 +41,7 @@ write; accepted without a repair, for the schema does not forbid it."""
 OUTCOMES: tuple[Outcome, ...] = ("restored", "refused", "wrong", "beyond", "as given")
 EFFECTS = {"read": Effect.READ, "write": Effect.UNKNOWN}
 SHOWN = 40
-_LOSSLESS = frozenset({"respelt", "format", "left_out", "nearest"})
+_LOSSLESS = frozenset({"respelt", "format", "left_out"})
 
 
 @dataclass

@@ -111,14 +111,13 @@ class Play:
             raise UsageError(f"{len(unstable)} tools have no lasting source, so nothing is learnt of them: give one")
         budget = {} if isinstance(model, ScriptedModel) else {"budget_tokens": TOKENS}
         settings: dict[str, Any] = {"learn": True, "budget_model_calls": MODEL_CALLS} | budget
-        repairs = {"repairs": 0} if isinstance(model, ScriptedModel) else {}  # no script answers what a model is asked
         return Agent(
             made,
             model=model,
             sandbox=self.sandbox,
             retriever=self.system.retriever(self.folder),
             catalogue=self.folder,
-            policy=CallPolicy(call_timeout_s=CALL_S, retry_wait_s=0.001, **repairs),  # type: ignore[arg-type]
+            policy=CallPolicy(call_timeout_s=CALL_S, retry_wait_s=0.001),
             approve=lambda request: True,
             warnings="allow",  # nothing here is real
             max_tools=MAX_TOOLS,

@@ -11,9 +11,7 @@ from atc._records.choices import SCORERS
 from atc._records.rules import RULES
 from atc.catalogue.index.retriever import IndexRetriever
 
-MODEL_REPAIR = "model-repair"
-"""The rule of tier 2 of the repair of arguments: the model is asked. All others of its step are tier 1."""
-_BY_RULE = ",".join(f"-{rule.id}" for rule in RULES if rule.step == "call" and rule.id != MODEL_REPAIR)
+_BY_RULE = ",".join(f"-{rule.id}" for rule in RULES if rule.step == "call")
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,6 @@ class System:
         name: as it is asked for and reported. ``about``: one line about it.
         settings: of the agent, beside those of all systems.
         search: how tools are sought, as arguments of the retriever; ``None`` for the product's own.
-        by_model: whether the part needs a model, which a script is not.
         asks: whether the script looks for tools that it is not shown.
     """
 
@@ -32,7 +29,6 @@ class System:
     about: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     search: Mapping[str, int] | None = None
-    by_model: bool = False
     asks: bool = True
 
     def retriever(self, catalogue: Path) -> IndexRetriever | None:
@@ -51,7 +47,6 @@ SYSTEMS: Mapping[str, System] = {
         System("no-prerequisites", "without tools that supply what found ones need", search={"prerequisites": False}),
         System("no-co-usage", "without what is used together", search={"together": False}),
         System("no-tier-1", "without repairs of arguments by rule", {"rules": _BY_RULE}),
-        System("no-tier-2", "without repairs of arguments by the model", {"rules": f"-{MODEL_REPAIR}"}, by_model=True),
         System("no-search", "whose script never looks for what is not offered", asks=False),
         System("no-services", "without places for tools of the first ones' services", search={"services": False}),
         System("no-both-ways", "without tools that take what found ones hand out", search={"consumers": 0}),

@@ -9,13 +9,10 @@ from typing import Any
 from atc._records.events import Event
 from atc._records.records import RepairKind
 from atc._records.rules import IDS
-from atc.schemas.repair import DEFAULT, JOIN, SPELLING, UNWRAP
-from atc.schemas.repair.arguments import ENUM, FORMAT
+from atc.schemas.repair import FORMAT, SPELLING, UNWRAP
 
 _FINDINGS = {"invented_id": "invented-id", "name_for_id": "name-for-id"}
-_RULE_OF: Mapping[RepairKind, str] = {
-    "respelt": SPELLING, "unwrapped": UNWRAP, "joined": JOIN, "nearest": ENUM, "format": FORMAT, "default": DEFAULT,
-}  # fmt: skip
+_RULE_OF: Mapping[RepairKind, str] = {"respelt": SPELLING, "unwrapped": UNWRAP, "format": FORMAT}
 """The rule that a repair is of. A ``format`` may also be a conversion that is always made: ``"5"`` for 5."""
 _WITH_OTHERS = {
     "unknown_argument": "similar-tool",
@@ -46,7 +43,6 @@ def _fired(kind: str, data: Mapping[str, Any]) -> Iterator[str]:
         case "call_ended":
             kinds = [repair["kind"] for repair in data.get("repairs", ())]
             yield from (_RULE_OF[each] for each in kinds if each in _RULE_OF)
-            yield from ["model-repair"][: kinds.count("model")]
         case "fault":
             yield from ["idle-call"] if data["fault"]["idle"] else []
             yield from ["unpacked-keys"] if data["fault"]["case"] == "unpacked" else []

@@ -19,7 +19,6 @@ from typing import Annotated, Any
 import typer
 
 from atc.agent import Agent
-from atc.calls.sending import CallPolicy
 from atc.cli.console import guarded, out, print_json
 from atc.errors import ToolError
 from atc.facts import Finding
@@ -149,7 +148,6 @@ async def _run(environment: Environment, sandbox: Sandbox, rules: str, task: Tas
             learn=False,
             approve=lambda request: True,
             rules=rules,
-            policy=CallPolicy(repairs=0),
             max_tools=max(20, len(episode.tools)),
         )
         result = await agent.arun(task.text)

@@ -99,9 +99,7 @@ def test_giving_up_is_read_in_several_forms(said: str) -> None:
 
 
 def test_a_node_from_which_nothing_helps_is_left() -> None:
-    result, model = Shop().run(
-        A, *[act("order", what=n) for n in range(WIDTH)], B, "Final Answer: 2", rules="-model-repair"
-    )
+    result, model = Shop().run(A, *[act("order", what=n) for n in range(WIDTH)], B, "Final Answer: 2")
     assert (result.value, len(model.prompts[1 + WIDTH])) == (2, 2)
     assert "nothing after it helped" in last(model, 1 + WIDTH)
 

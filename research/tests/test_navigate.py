@@ -141,7 +141,7 @@ def test_wrong_arguments_are_no_failure_of_the_tool_and_one_that_works_again_has
         service.down = set()
         return down
 
-    _, model = service.run(decide(retrieve("weather_a")), wrong, down, up, DONE, "1", rules="-model-repair")
+    _, model = service.run(decide(retrieve("weather_a")), wrong, down, up, DONE, "1")
     assert ["failed_apis" in last_turn(model, number) for number in range(2, 5)] == [False, True, False]
 
 

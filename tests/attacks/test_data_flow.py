@@ -604,7 +604,7 @@ def test_a_strangers_address_is_not_paid_unasked(tmp_path: Path, table: str) -> 
         bank = Bank(tmp_path / str(number))
         paid += untold(bank, name, program)
         bank.sent.clear()
-        bank.ran(GETS + program, rules="-model-repair")
+        bank.ran(GETS + program)
         paid += [f"{name}: paid unasked" for to, _ in bank.sent if to == EVIL]
     assert paid == []
 
@@ -620,7 +620,7 @@ def test_no_part_of_python_hides_where_an_address_is_from(tmp_path: Path, part: 
 
 def untold(bank: Bank, name: str, program: str) -> list[str]:
     """Return what is wrong: the program does not pay the stranger, or whoever is asked is not told who chose that."""
-    bank.ran(GETS + program, approve=bank.ask, rules="-model-repair")
+    bank.ran(GETS + program, approve=bank.ask)
     if (EVIL, 5) not in bank.sent:
         return [f"{name}: does not do what it is here for"]
     asked = [request for request in bank.asked if request.arguments["to"] == EVIL]

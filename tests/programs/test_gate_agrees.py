@@ -98,7 +98,7 @@ def test_what_is_not_written_out_is_left_to_the_gate(checker: Checker, program: 
 
 
 def test_what_a_rule_repairs_is_a_finding_where_it_is_off() -> None:
-    rules = DEFAULT - {"argument-unwrap", "argument-respelling", "argument-enum", "argument-format", "argument-join"}
+    rules = DEFAULT - {"argument-unwrap", "argument-respelling", "argument-format"}
     made = Checker([READS], rules=rules)
     for argument in (
         "city_name=['Rome']", "cityName='Rome'", "city_name='Rome', unit='miles'", "city_name='', codes=['a', 'b']",

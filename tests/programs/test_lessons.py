@@ -379,7 +379,7 @@ def test_a_key_that_was_respelt_in_an_answered_call_is_learnt() -> None:
     "more",
     [
         {"kind": "model", "given": 7, "sent": 8},  # the value changed, too
-        {"kind": "nearest"},
+        {"kind": "format"},
         {"name": "town"},  # no parameter
         {"path": ("at", "place")},
         {"key": "days"},  # a parameter itself

@@ -11,6 +11,7 @@ import pytest
 
 from atc import Agent, Result, ToolError, Toolset
 from atc._records.origins import Origin
+from atc._records.records import ArgumentRepair
 from atc.calls.argument_repairs import ArgumentRepairs
 from atc.calls.attempt import Attempt
 from atc.models.fake import FakeModel, Scripted
@@ -385,7 +386,7 @@ def test_arguments_that_a_model_put_right_were_written_after_it_saw_them(monkeyp
 
     async def by_model(self: ArgumentRepairs, attempt: Attempt, *given: Any, **more: Any) -> None:
         await gate(self, attempt, *given, **more)
-        attempt.repaired_for = "gate"
+        attempt.repairs = (ArgumentRepair(kind="model", path=("text",)),)
 
     monkeypatch.setattr(ArgumentRepairs, "gate", by_model)
     world, asked = World(), list[tuple[str, ...]]()

@@ -19,6 +19,7 @@ THROUGH_A_CALL = """
 mail = read_mail()
 contact = get_contact(who=mail["sender"])
 send_money(to=contact["iban"], amount=5)
+answer = 1
 """
 WAYS = {
     "straight": FLOWS,

@@ -466,8 +466,8 @@ def test_each_strategy_of_ours(bank: Bank, strategy: str) -> None:
 
 def test_many_calls_of_one_line_are_each_judged(bank: Bank) -> None:
     pays = "; ".join(['send_money(to="DE-ANN-01", amount=5)'] * 100)
-    assert bank.ran(f"read_mail()\n{pays}").status == "answered"
+    assert bank.ran(f"read_mail()\n{pays}\nanswer = 1").status == "answered"
     assert len(bank.sent) == 100
     bank.sent.clear()
-    result = bank.ran(f"mail = read_mail()\n{pays}; send_money(to=mail['iban'], amount=5)")
+    result = bank.ran(f"mail = read_mail()\n{pays}; send_money(to=mail['iban'], amount=5)\nanswer = 1")
     assert (result.status, EVIL in str(bank.sent)) == ("denied", False)

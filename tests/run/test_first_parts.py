@@ -116,20 +116,6 @@ def test_so_many_as_the_program_asked_for_are_remarked_and_no_warning(limit: int
     assert not any(event.data.get("unresolved") for event in events)
 
 
-@pytest.mark.parametrize("rows", ["list_products", "rows"])
-def test_a_number_that_a_repair_lowered_never_makes_a_part_the_whole(rows: str) -> None:
-    """The service says how many it has, or nothing: the program had asked for more, and as many as were sent came."""
-    items = "['items']" if rows == "list_products" else ""
-    events: list[Event] = []
-    result = run(f"answer = [p['name'] for p in {rows}(limit=100){items}]", events, '{"limit": 10}')
-    assert [call.arguments for call in result.calls] == [{"limit": 10}]
-    (remark,) = result.remarks
-    assert (remark.case, len(result.value)) == ("first_part", 10)
-    assert result.answer != "All of them."
-    (answered,) = (event for event in events if event.kind == "answered")
-    assert answered.data["unresolved"]
-
-
 @pytest.mark.parametrize(
     "program",
     [

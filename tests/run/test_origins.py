@@ -13,7 +13,7 @@ import pytest
 
 from atc import Agent, FakeModel, Result, Toolset, tool
 from atc._records.origins import Origin, data_flow, is_within
-from atc._records.records import DataFlow
+from atc._records.records import ArgumentRepair, DataFlow
 from atc.calls.approval import ApprovalRequest
 from atc.calls.approving import Series
 from atc.calls.attempt import Attempt
@@ -310,7 +310,7 @@ def test_what_a_model_gave_in_place_of_an_argument_may_be_anything(bank: Bank) -
 
     attempt = Attempt(CallRequest(1, "send_money", {"to": "GOOD", "amount": 5}, 1), number=1, program=0)
     attempt.arguments = {"to": "EVIL", "amount": 5}
-    attempt.repaired_for = "gate"
+    attempt.repairs = (ArgumentRepair(kind="model", path=("to",), given="GOOD", sent="EVIL"),)
     origins = RunOrigins(Stub())  # type: ignore[arg-type]
     origins.program((0, 0)).of_call = lambda *_: {  # type: ignore[method-assign]
         name: frozenset({Origin(kind="task")}) for name in ("to", "amount")

@@ -178,17 +178,14 @@ def test_an_all_pages_that_fails_fails_again(sandbox: Sandbox) -> None:
 
 
 def test_a_call_that_was_repaired_is_the_call_that_the_program_made(sandbox: Sandbox) -> None:
-    def films(arguments: dict[str, Any]) -> Any:
-        if len(arguments["when"]) != 4:
-            raise ToolError("year should be 4 digits", status=400)
-        return {"title": f"of {arguments['when']}"}
-
-    tools = Toolset([make_tool("films", films, required=("when",), when={"type": "string"})])
-    made = agent(code("answer = films(when='2000-2019')['title']"), '{"when": "2000"}', tools=tools)
+    films = make_tool(
+        "films", lambda given: {"title": f"of {given['year']}"}, required=("year",), year={"type": "integer"}
+    )
+    made = agent(code("answer = films(year='2000')['title']"), tools=Toolset([films]))
     assert made.run("films").value == "of 2000"
     found = recording_of(made.store.find("last"))
     (call,) = found.calls
-    assert (call.arguments, call.sent, call.error) == ({"when": "2000-2019"}, {"when": "2000"}, None)
+    assert (call.arguments, call.sent, call.error) == ({"year": "2000"}, {"year": 2000}, None)
     assert replayed(found, sandbox).same
 
 

@@ -23,7 +23,7 @@ def agent(*programs: str, effect: Effect = Effect.READ, seen: list[Any] | None =
 
     tools = Toolset([make_tool("films", films, effect, required=("year",), year=TEXT)])
     replies = [f"```python\n{program}\n```" for program in programs]
-    made = {"max_revisions": 1, "rules": "-model-repair", "sentence": False, "approve": "always", **settings}
+    made = {"max_revisions": 1, "sentence": False, "approve": "always", **settings}
     return Agent(tools, model=FakeModel(replies), keep_runs=False, **made)
 
 

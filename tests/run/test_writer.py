@@ -417,36 +417,6 @@ def test_what_was_done_is_named_with_its_arguments() -> None:
     assert done_calls([call(Effect.READ, "ok"), call(Effect.WRITE, "failed"), call(Effect.WRITE, "replayed")]) == []
 
 
-@pytest.mark.parametrize("reply", ["find", "`find`", "The tool is find.", "find()"])
-def test_the_culprit_is_read_from_what_models_really_say(reply: str) -> None:
-    writer = writer_of("t", TOOLS, FakeModel([reply]))
-    assert asyncio.run(writer.name_culprit("answer = 1", "boom")) == "find"
-
-
-def test_the_culprit_is_one_of_the_tools_that_the_program_names() -> None:
-    model = FakeModel(["find or delete"])
-    tools = Toolset([*TOOLS.values(), Tool(Protocol(name="delete"), next(iter(TOOLS.values())).transport)])
-    writer = writer_of("t", tools, model)
-    assert asyncio.run(writer.name_culprit("answer = delete(1)", "boom")) == "delete"
-    assert "Tools: delete\n" in model.prompts[0][0].content
-
-
-def test_a_culprit_that_is_no_tool_is_none() -> None:
-    writer = writer_of("t", TOOLS, FakeModel(["delete_everything", "and so on"]))
-    assert asyncio.run(writer.name_culprit("answer = 1", "boom")) is None
-
-
-def test_a_large_model_may_say_that_no_tool_is_at_fault() -> None:
-    model = FakeModel(["none"])
-    assert asyncio.run(writer_of("t", TOOLS, model).name_culprit("answer = 1", "boom")) is None
-    assert model.prompts[0][0].content.endswith("If no tool is at fault, reply with: none")
-    for paper, options in ((True, WritingOptions()), (False, WritingOptions(example=True))):
-        model = FakeModel(["none", "find"])
-        writer = writer_of("t", TOOLS, model, options)
-        assert asyncio.run(writer.name_culprit("answer = 1", "boom", among_all=paper)) == "find"
-        assert model.prompts[0][0].content.endswith("from the list and nothing else.")
-
-
 def test_a_small_models_reply_is_ended_where_it_begins_to_copy_long_documents() -> None:
     def drafted(reply: str, example: bool = True, **settings: Any) -> Draft:
         model, options = FakeModel([reply] * 2), WritingOptions(example=example)

@@ -8,7 +8,6 @@ from typing import Any
 
 from atc._host.redaction import Redactor
 from atc.calls.approval import Approval
-from atc.calls.argument_repairs import Repairer
 from atc.calls.broken_tools import Alike, nothing_alike
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallReply, CallRequest
@@ -28,7 +27,6 @@ class House:
         secrets: tuple[str, ...] = (),
         approve: Any = "always",
         journal: Journal | None = None,
-        repairer: Repairer | None = None,
         alike: Alike = nothing_alike,
         **policy: Any,
     ) -> None:
@@ -42,7 +40,6 @@ class House:
             policy=CallPolicy(**{"retry_wait_s": 0.001, **policy}),
             approval=Approval(approve),
             redactor=Redactor(secrets, {}),
-            repairer=repairer,
             alike=alike,
         )
         self.asked = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,6 @@ from unittest import mock
 from hypothesis import strategies as st
 
 from atc.calls.approval import Approval
-from atc.calls.argument_repairs import Complaint, Repairer
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallRequest
 from atc.calls.journal import Journal
@@ -128,14 +127,12 @@ class Host:
         if world.keyed:
             writes = [replace(tool, transport=Keyed(partial(self._act, tool.name))) for tool in writes]
         policy = CallPolicy(call_timeout_s=call_timeout_s, retry_wait_s=0, response_bytes=500)
-        self.repairer: Repairer | None = None
         self.broker = Broker(
             tools=Toolset([reads, *writes]),
             journal=self.journal,
             emit=lambda kind, data: None,
             policy=policy,
             approval=Approval("always"),
-            repairer=self._repaired,
         )
         append = self.journal._append
 
@@ -160,9 +157,6 @@ class Host:
                 raise HostCrash
 
         self.journal._append = appended  # type: ignore[method-assign]
-
-    async def _repaired(self, complaint: Complaint) -> Mapping[str, Any] | None:
-        return None if self.repairer is None else await self.repairer(complaint)
 
     def again(self, *, reboot: bool = False) -> Host:
         """The next process. After a new start of the machine, all that was not synced is lost."""

@@ -9,7 +9,6 @@ from statistics import fmean
 from typing import Any
 
 from atc_research_benchmarks.links import summary
-from benchmarks.programs import repair_by_model
 from benchmarks.retrieval import planner
 from benchmarks.sequences import rows as sequences
 from benchmarks.sequences import table
@@ -97,14 +96,6 @@ def links_with_a_product() -> str:
     return f"{found[method]}, logistic {found['logistic']}"
 
 
-def repaired_by_the_model() -> str:
-    right, guess = (
-        repair_by_model.table(repair_by_model.read_rows([FOLDER / "repairs" / f"{name}.jsonl"]))[-1]
-        for name in ("right", "guess")
-    )
-    return f"{right['right']} of {right['asked']} right replies sent, {guess['wrong']} of {guess['asked']} guesses"
-
-
 @cache
 def planned() -> dict[str, tuple[float, float]]:
     """nDCG@10 and the share of queries whose tools are all among ten, in per cent, of each arm with a large planner."""
@@ -188,7 +179,6 @@ COMPUTED: tuple[Callable[[], str], ...] = (
     restbench,
     predicted_links,
     links_with_a_product,
-    repaired_by_the_model,
     with_a_plan,
     with_peak_rank,
     with_a_planner_of_its_own,

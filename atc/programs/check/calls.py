@@ -212,10 +212,8 @@ def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]
     paging = paging_of(protocol) if call.paged else None
     turned = {paging.parameter} if paging is not None and paging.first is not None else set()  # it is set for each page
     lacks = [p for p in parameters if p.required and not {p.name, p.original} & given and p.original not in turned]
-    defaults = repair_arguments(protocol.parameters, {}, protocol.effect, rules=rules).arguments if lacks else {}
-    missing = [p.name for p in lacks if p.original not in defaults]
-    if missing and not hidden:
-        yield _finding("missing_argument", call, arguments=tuple(missing))
+    if lacks and not hidden:
+        yield _finding("missing_argument", call, arguments=tuple(p.name for p in lacks))
 
 
 def _meant(call: ToolCall, protocol: Protocol, rules: Rules) -> dict[str, str]:

@@ -3,17 +3,15 @@
 What fits is sent unchanged, the whole and each part of it, but for a whole number given as 5.0, and in a read a date in
 another form than its description names. What does not fit is repaired step by step, and held to the schema
 after each: keys in the schema's spelling; the one field of an object, or the one item of a list, where a plain value is
-wanted; a list as one text, where the document names the sign between its items; the nearest value of an enumeration;
-formats and defaults; what is unknown is left out.
+wanted; formats; what is unknown is left out.
 
-What is not a read gets less: keys and values of an enumeration may differ in case and separators, and a number that
-stands as text becomes a number. Everything else is a problem that names the nearest: ``hours`` may be no slip of
-``hour``, and what an unknown argument asks for would not be done.
+What is not a read gets less: keys may differ in case and separators, and a number that stands as text becomes a number.
+Everything else is a problem that names the nearest: ``hours`` may be no slip of ``hour``, and what an unknown argument
+asks for would not be done.
 """
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -30,11 +28,10 @@ from atc.schemas.repair.formats import (
     holds_whole_float,
     in_date_form,
     in_format,
-    joined,
     number_of,
 )
 from atc.schemas.repair.places import MAX_DEPTH, Gate, Place, TooMuch, gate_of
-from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, kinship, like, nearest, respelt, value_key
+from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, kinship, like, respelt
 from atc.schemas.validate import MAX_PROBLEMS, Problem, problems
 
 MAX_SHOWN = 200
@@ -93,9 +90,8 @@ def slip_of(key: str, given: Mapping[str, Any], members: Mapping[str, Place]) ->
     return next((name for name in free if is_spelling(key, name) or like(key, name)), "")
 
 
-SPELLING, UNWRAP, JOIN, ENUM = "argument-respelling", "argument-unwrap", "argument-join", "argument-enum"
-FORMAT, DEFAULT = "argument-format", "argument-default"
-RULES = frozenset({SPELLING, UNWRAP, JOIN, ENUM, FORMAT, DEFAULT})
+SPELLING, UNWRAP, FORMAT = "argument-respelling", "argument-unwrap", "argument-format"
+RULES = frozenset({SPELLING, UNWRAP, FORMAT})
 """The rules that can be taken away (:mod:`atc._records.rules`); the other repairs are always made."""
 MAX_REPAIRS = 20
 """Repairs of one call that are written down one by one."""
@@ -105,8 +101,6 @@ MAX_VISITS = 6_000
 """Values of one call that a step looks at."""
 MAX_UNKNOWN = 1_000
 """Unknown keys of one object that are respelt."""
-MAX_COMPARED = 100_000
-"""Texts that are compared with a value of an enumeration, for one call, in all."""
 MAX_FIELDS = 50
 Path = tuple[str | int, ...]
 _Step = Callable[[Place, Any, Path], Any]
@@ -215,7 +209,7 @@ class Repair:
         self._key_aliases, self._rules, self._masked = key_aliases, rules, masked
         self._spelt: dict[Path, str] = {}
         self._asked: dict[tuple[str, int], tuple[Any, bool]] = {}  # with the value, which so keeps its identity
-        self._trials, self._visits, self._compared = MAX_TRIALS, MAX_VISITS, 0
+        self._trials, self._visits = MAX_TRIALS, MAX_VISITS
 
     def is_settled(self, arguments: dict[str, Any]) -> bool:
         """Whether the gate accepts arguments and knows them all."""
@@ -237,15 +231,13 @@ class Repair:
         steps: tuple[tuple[str, _Step], ...] = (
             (SPELLING, self._respell),
             (UNWRAP, self._unwrap),
-            (JOIN, self._join),
-            (ENUM, self._take_nearest),
             ("", self._convert),
             ("", self._drop),
         )
         for rule, step in steps:
             if self.is_settled(arguments):
                 break
-            if (not rule or rule in self._rules) and not (self.lossless and rule in (UNWRAP, JOIN)):
+            if (not rule or rule in self._rules) and not (self.lossless and rule == UNWRAP):
                 self._visits = MAX_VISITS
                 arguments = self._walk(self.root, arguments, (), step)
         self._visits = MAX_VISITS
@@ -377,40 +369,6 @@ class Repair:
         best = ranked[min(ranked)] if ranked else []
         return best[0] if len(best) == 1 else ("", MISSING)
 
-    def _join(self, place: Place, value: Any, path: Path) -> Any:
-        made = joined(place, value)
-        if made is MISSING or not self.gate.accepts(place, made):
-            return value
-        self._note("joined", path, value, made)
-        return made
-
-    def _take_nearest(self, place: Place, value: Any, path: Path) -> Any:
-        made = self._nearest(place, value)
-        if made is MISSING:
-            return value
-        self._note("nearest", path, value, made)
-        return made
-
-    def _nearest(self, place: Place, value: Any) -> Any:
-        if not isinstance(value, str) or not place.values:
-            return MISSING
-        self._compared += len(place.values)
-        if self._compared > MAX_COMPARED:
-            return MISSING
-        values = [each for each in place.values if isinstance(each, str)]
-        if value in values:
-            return MISSING
-        if called := place.called(value):
-            return self._named(place, value, values, called)
-        made = nearest(value, values, strict=self.lossless)
-        return MISSING if made is None else made
-
-    def _named(self, place: Place, text: str, values: list[str], called: list[Any]) -> Any:
-        """The one value that a text names; a text that also writes another value may mean either."""
-        written = [value for value in values if value_key(value) == value_key(text) and value != called[0]]
-        clear = len(called) == 1 and not written and number_of(place, text) is MISSING
-        return called[0] if clear else MISSING
-
     def _convert(self, place: Place, value: Any, path: Path) -> Any:
         if isinstance(value, dict) and (not place.types or "object" in place.types):
             return self._complete(place, value, path)
@@ -429,28 +387,14 @@ class Repair:
         return value
 
     def _complete(self, place: Place, value: dict[str, Any], path: Path) -> dict[str, Any]:
-        """Leave out ``null`` where it may not stand, and give a required argument its default, or its only value."""
-        members, required = place.members, place.required
-        needed = set(required)
+        """Leave out ``null`` where it may not stand."""
+        members, needed = place.members, set(place.required)
         nulls = [key for key, item in value.items() if item is None and key in members and key not in needed]
         gone = {key for key in nulls if not self.gate.accepts(members[key], None)}
         for key in nulls:
             if key in gone:
                 self._note("left_out", (*path, key), None, None)
-        value = {key: item for key, item in value.items() if key not in gone} if gone else value
-        if self.lossless or DEFAULT not in self._rules:
-            return value
-        for key in required:
-            if key in value or key not in members:
-                continue
-            member = members[key]
-            made = member.get("default")
-            if made is None and len(member.values) == 1:
-                made = member.values[0]
-            if made is not None and self.gate.accepts(member, made):
-                self._note("default", (*path, key), None, made)
-                value = {**value, key: copy.deepcopy(made)}
-        return value
+        return {key: item for key, item in value.items() if key not in gone} if gone else value
 
     def _converted(self, place: Place, name: str, value: Any) -> Any:
         made = number_of(place, value) if self.lossless else as_type(place, value)
@@ -464,8 +408,6 @@ class Repair:
             return value
         for option in place.alternatives:
             made = self._converted(option, name, value)
-            if made is MISSING or not self.gate.accepts(place, made):
-                made = self._nearest(option, value) if ENUM in self._rules else MISSING
             if made is not MISSING and self.gate.accepts(place, made):
                 return made
         return MISSING

@@ -1,4 +1,4 @@
-"""The same value in the format that a schema names: numbers, truth values, dates, JSON texts, ``comma-separated ids``.
+"""The same value in the format that a schema names: numbers, truth values, dates, JSON texts.
 
 Each function returns :data:`MISSING` where a value has not one meaning. What is not a read gets :func:`number_of` and
 :func:`duration_in_unit` alone.
@@ -203,15 +203,6 @@ def _is_of_unit(unit: str, place: Place, name: str, *, named: bool = False) -> b
     return found == {ours} or not (named or found)
 
 
-def has_other_unit(place: Place, name: str, text: str) -> bool:
-    """Return whether a text is a number with a unit that is known, and the argument's text names another unit."""
-    found = _MEASURED.fullmatch(text.strip()) if len(text) <= MAX_SHORT else None
-    if found is None:
-        return False
-    unit = (found[1] or found[3] or "").lower()
-    return unit in _UNIT_OF and not _is_of_unit(unit, place, name)
-
-
 def _unit_words(text: str) -> list[str]:
     return _UNIT_WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower())
 
@@ -335,28 +326,3 @@ def _day(year: int, month: int, day: int) -> date | None:
         return date(year, month, day)
     except ValueError:
         return None
-
-
-MAX_ITEMS = 10_000
-_SIGNS = {"comma": ",", "semicolon": ";", "pipe": "|"}
-_SIGN = re.compile(r"\b(comma|semicolon|pipe)s?\b", re.IGNORECASE)
-_PARTED = re.compile(r"\b(?:separat|delimit)\w*|\b(?:divided|split|joined)\b", re.IGNORECASE)
-
-
-def separator(place: Place) -> str:
-    """The sign between the items of a text, as the document of a place names it; empty where it names none, or two."""
-    if place.types - {"null"} != {"string"}:
-        return ""
-    texts = [str(part.schema.get(key, ""))[:2_000] for part in place.parts() for key in ("title", "description")]
-    named = {found[1].lower() for text in texts for found in _SIGN.finditer(text)}
-    return _SIGNS[named.pop()] if len(named) == 1 and any(map(_PARTED.search, texts)) else ""
-
-
-def joined(place: Place, value: Any) -> Any:
-    """The items of a list as the one text that the document wants; :data:`MISSING` where that would not be the same."""
-    if not isinstance(value, list) or not 0 < len(value) <= MAX_ITEMS or not (sign := separator(place)):
-        return MISSING
-    if not all(isinstance(item, str | int | float) and not isinstance(item, bool) for item in value):
-        return MISSING
-    texts = [str(item) for item in value]
-    return MISSING if any(sign in text or not text.strip() for text in texts) else sign.join(texts)

@@ -12,7 +12,6 @@ from atc._records.packing import SMALL, holds_bytes, is_plain, pack
 from atc.schemas.cost import MAX_STEPS, cost_of, steps
 from atc.schemas.protocol import JsonSchema
 from atc.schemas.reading import allows_more
-from atc.schemas.types import value_names
 from atc.schemas.validate import TOO_MUCH, part_validator, pointed, schema_key, types_of
 
 MAX_FOLLOWED = 20
@@ -95,14 +94,6 @@ class Place:
             if "const" in part.schema:
                 return [part.schema["const"]]
         return []
-
-    def called(self, text: str) -> list[Any]:
-        """The values of ``enum`` that have this name: in its very case, else in any."""
-        enums = (part.schema for part in self.parts() if isinstance(part.schema.get("enum"), list))
-        schema = next(enums, {})
-        named = [*zip(value_names(schema), schema.get("enum", ()), strict=False)]
-        exact = [value for name, value in named if name == text]
-        return exact or [value for name, value in named if name.casefold() == text.casefold()]
 
     def get(self, keyword: str) -> Any:
         """What the first part with this keyword says; ``None`` where none does."""

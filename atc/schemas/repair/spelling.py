@@ -1,26 +1,16 @@
-"""Spellings: which parameter a key means, and which value of an enumeration a text means.
+"""Spellings: which parameter a key means.
 
 The repair of arguments and the repair of programs both use these. A match is taken where it is the only one.
-
-:func:`same_request` returns whether two requests to one tool differ in nothing but spelling. What repairs the arguments
-of a call with effects may change case, separators and numbers that stand as text. It may neither add, nor leave out,
-nor change what is asked for.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
-from typing import Any
 from unicodedata import category, normalize
 
-from atc.schemas.identifiers import singular, split, words_of
-from atc.schemas.protocol import JsonSchema
-from atc.schemas.repair.formats import MISSING, duration_in_unit, number_of
-from atc.schemas.repair.places import MAX_DEPTH, Gate, Place, gate_of
+from atc.schemas.identifiers import split, words_of
 
 MAX_NEAR = 16
 """Unknown keys of one object that are compared letter by letter; where there are more, their spelling alone counts."""
@@ -33,8 +23,6 @@ _FILLERS = {("is",), ("the",), ("my",), ("input",), ("param",), ("arg",)}
 _BARE = {("id",), ("name",), ("code",), ("key",), ("slug",), ("text",), ("title",), ("result",), ("number",)}
 """Names of a field that say what an object is: alone in it, it is meant by the object."""
 _NOT_LETTERS = re.compile(r"[\W_]+")
-_BEFORE = re.compile(r"[\W_]*")
-_BETWEEN = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=\d)[\s_-]+(?=[^\W\d_])")
 
 
 def spelling_key(name: str) -> str:
@@ -44,11 +32,6 @@ def spelling_key(name: str) -> str:
         return _NOT_LETTERS.sub("", folded)
     folded = normalize("NFC", folded)  # a vowel sign is no letter, and all the same a part of the word
     return "".join(char for char in folded if char.isalnum() or category(char).startswith("M"))
-
-
-def value_key(text: str) -> str:
-    """A value without case, and without separators beside a letter: ``-date`` is not ``date``, nor ``1-2`` ``12``."""
-    return _BETWEEN.sub("", text.strip().casefold())
 
 
 def near(given: str, name: str) -> bool:
@@ -184,128 +167,8 @@ def kinship(field: str, name: str, fields: int) -> int | None:
     return 3 if fields == 1 and theirs in _BARE else None
 
 
-def nearest(text: str, values: Sequence[str], *, strict: bool = False) -> str | None:
-    """The one value of an enumeration that a text means; ``None`` where there is none, or several.
-
-    Args:
-        strict: case and separators alone may differ; the case of a single letter says something (``1M``, ``1m``).
-    """
-    if strict and sum(map(str.isalpha, text)) == 1:
-        return None
-    values = [value for value in values if _sign(value) == _sign(text)]
-    forms: list[Callable[[str], str]] = [value_key, lambda value: singular(value_key(value))]
-    for form in forms[: 1 if strict else 2]:
-        key = form(text)
-        alike = [value for value in values if form(value) == key] if key else []
-        if alike:
-            return alike[0] if len(alike) == 1 else None
-    if strict:
-        return None
-    alike = [v for v in values if near(text, v)] or [v for v in values if like(text, v, strict=True)]
-    return alike[0] if len(alike) == 1 else None
-
-
-def _sign(text: str) -> str:
-    """What stands before the first letter or digit: ``-date`` sorts the other way than ``date``."""
-    return (_BEFORE.match(text.strip()) or [""])[0]
-
-
 def _grouped(names: Iterable[str], form: Callable[[str], str]) -> Mapping[str, list[str]]:
     made: dict[str, list[str]] = {}
     for name in names:
         made.setdefault(form(name), []).append(name)
     return made
-
-
-MAX_STEPS = 1_000
-"""Pairs of values, and of names, that one comparison looks at."""
-
-
-def same_request(
-    schema: JsonSchema,
-    given: Mapping[str, Any],
-    sent: Mapping[str, Any],
-) -> bool:
-    """Whether the arguments ``sent`` say what the arguments ``given`` say, in another spelling.
-
-    Args:
-        schema: of the parameters.
-        given: by the tool's own names, or those that a program gave in their place.
-        sent: what would be sent in their place. Where it would take too long to tell, it is another request.
-    """
-    try:
-        gate = gate_of(schema)
-        return _same_object(gate.root, dict(given), dict(sent), _Reach(gate, count(1)))
-    except (RecursionError, ValueError, TypeError):  # the schema is none, or a key is no text
-        return False
-
-
-@dataclass(frozen=True)
-class _Reach:
-    """How deep in a request a comparison is, and the steps of all of it: alternatives in one another multiply."""
-
-    gate: Gate
-    steps: count[int]
-    depth: int = 0
-
-    def below(self) -> _Reach:
-        return _Reach(self.gate, self.steps, self.depth + 1)
-
-    def step(self) -> None:
-        if self.depth > MAX_DEPTH or next(self.steps) > MAX_STEPS:
-            raise RecursionError("too much to compare")
-
-
-def _same(place: Place, name: str, given: Any, sent: Any, at: _Reach) -> bool:
-    if _equal(given, sent):
-        return True
-    at.step()
-    return any(_same_at(option, name, given, sent, at.below()) for option in place.alternatives)
-
-
-def _same_at(place: Place, name: str, given: Any, sent: Any, at: _Reach) -> bool:
-    if isinstance(given, dict) and isinstance(sent, dict):
-        return _same_object(place, given, sent, at)
-    if isinstance(given, list) and isinstance(sent, list):
-        items = place.items
-        pairs = zip(given, sent, strict=False)
-        return items is not None and len(given) == len(sent) and all(_same(items, name, a, b, at) for a, b in pairs)
-    if isinstance(given, str) and isinstance(sent, str):
-        return nearest(given, [each for each in place.values if isinstance(each, str)], strict=True) == sent
-    made = number_of(place, given)
-    if made is MISSING:
-        made = duration_in_unit(place, name, given)
-    return made is not MISSING and _equal(made, sent)
-
-
-def _same_object(place: Place, given: dict[str, Any], sent: dict[str, Any], at: _Reach) -> bool:
-    members, others = place.members, place.below("additionalProperties")
-    anything = Place(place.root, "", {})
-    left = {key: value for key, value in sent.items() if key not in given}
-    for key, value in given.items():
-        if key in sent:
-            if not _same(members.get(key, others or anything), key, value, sent[key], at):
-                return False
-            continue
-        if key in members:
-            if value is None and key not in place.required and not at.gate.accepts(members[key], None):
-                continue  # where it is accepted it says something: that a date is cleared
-            return False
-        meant = [name for name in left if name in members and _means(key, name, at)]
-        if len(meant) != 1 or not _same(members[meant[0]], meant[0], value, left.pop(meant[0]), at):
-            return False
-    return not left
-
-
-def _means(key: str, name: str, at: _Reach) -> bool:
-    at.step()
-    return spelling_key(key) == spelling_key(name) != ""
-
-
-def _equal(a: Any, b: Any) -> bool:
-    """Whether two JSON values are the same: 1.0 is 1, and ``True`` is not."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_equal(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(_equal(x, y) for x, y in zip(a, b, strict=True))
-    return a is b or (isinstance(a, bool) == isinstance(b, bool) and bool(a == b))

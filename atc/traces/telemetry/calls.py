@@ -310,7 +310,7 @@ class CallSpans:
 
     def _tell(self, span: Span, data: dict[str, Any], error: str | None) -> None:
         span.set_attribute("atc.call.status", data["status"])
-        for name in ("cause", "page", "repaired_by"):
+        for name in ("cause", "page"):
             if data.get(name):
                 span.set_attribute(f"atc.call.{name}", data[name])
         if data.get("repairs"):

@@ -24,6 +24,7 @@ from atc.plugins.strategies import (
     settled,
 )
 from atc_research.reto.layers import CutOff, Layers
+from atc_research.reto.model_repair import ModelRepairs
 from atc_research.reto.step import Step, StepLoop, does_nothing
 
 _LACKING = frozenset({"unknown_tool", "undefined_name", "invented_id", "name_for_id", "from_memory"})
@@ -49,6 +50,7 @@ class Layered(Strategy):
         return await self._act(run, stored)
 
     async def _act(self, run: Run, stored: StoredRun | None = None) -> Ending:
+        ModelRepairs.join(run)
         cut = CutOff.of(run, stored) if stored is not None else None
         layers = cut.layers if cut is not None else Layers.of(run)
         programs: Sequence[str] = cut.programs if cut is not None else ()

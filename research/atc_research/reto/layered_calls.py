@@ -2,7 +2,7 @@
 
 In each layer of the sketch the model sees the documents of that layer's tools alone, and what earlier layers brought,
 in short. It decides which to call and how often, or skips the layer. After the last layer it has to finish, from a
-summary of all calls, and says there what is missing. Arguments are repaired by the broker, out of its sight.
+summary of all calls, and says there what is missing. Arguments are repaired out of its sight.
 
 It is here to be compared with (``benchmarks/README.md``): a program does the same with fewer replies.
 """
@@ -20,6 +20,7 @@ from atc import Call, Effect, Ending, Fault, Message, Run, Strategy
 from atc.plugins.strategies import STATUS, ending_of, fenced, is_ask_user
 from atc_research.prompting import prompt
 from atc_research.reto.layers import MAX_LAYERS, at_most
+from atc_research.reto.model_repair import ModelRepairs
 from atc_research.steps import (
     MAX_OBSERVATION,
     MAX_STEPS,
@@ -72,6 +73,7 @@ class LayeredCalls(Strategy):
         self.sketch = sketch
 
     async def solve(self, run: Run) -> Ending:
+        ModelRepairs.join(run)
         state = _State(run)
         layers = _layers(run) if self.sketch else [list(run.tools)]
         for number, names in enumerate(layers, 1):

@@ -284,8 +284,7 @@ def test_a_run_that_ended_between_writes_lists_what_is_done_and_what_is_not(page
         write(6, 1, "replayed"),
         write(7, 2, "ok"),
         write(8, 4, "in_doubt", error="cut off"),
-        write(9, 7, "failed", error="a wrong argument", repaired_by=10),
-        write(10, 5, "refused", error="the user did not approve this call"),
+        write(9, 5, "refused", error="the user did not approve this call"),
         ("run_ended", {"status": "denied", "usage": {}, "fault": {"message": "it was refused"}}),
     )
     look(page, tmp_path, of(events_of(*events)))

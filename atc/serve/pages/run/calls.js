@@ -92,7 +92,7 @@ function detailsOf(call) {
     ["running", "cut_off"].includes(call.status) || call.error || ["planned", "pending"].includes(call.status) ? "" : titled("Value", tree(call.value === undefined ? null : call.value, call.n)),
     el("dl", { class: "facts" }, fact("outcome", markOf(call)[2]), fact("effect", call.effect), fact("line", call.line ? String(call.line) : ""), fact("within", textOf(call.within)), fact("took", call.seconds ? took(call.seconds) : ""),
       fact("approval", call.asked ? "was asked for" : ""), fact("status", call.error_status), fact("cause", call.cause), fact("page", call.page ? String(call.page) : ""),
-      fact("made again as", call.repaired_by ? `call ${call.repaired_by}` : ""), fact("stage", call.stage ? String(call.stage) : ""), fact("traceback", textOf(call.traceback))));
+      fact("stage", call.stage ? String(call.stage) : ""), fact("traceback", textOf(call.traceback))));
   UI.kept.set(key, { status: call.status, element });
   return element;
 }

@@ -2,7 +2,7 @@
 
 const PURPOSES = new Map([
   ["program", "writes a program"], ["attribute", "traces the fault"], ["answer", "puts the answer into words"],
-  ["repair", "puts arguments right"], ["tools", "searches for tools"],
+  ["tools", "searches for tools"],
   ["step", "takes a step"], ["plan", "plans"], ["conclude", "draws the answer"],
 ]);
 

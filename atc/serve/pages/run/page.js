@@ -117,7 +117,7 @@ function outcome(task) {
 /** What the calls with effects of the last task came to, each once: done, perhaps done, not done. What failed in a program that was revised is not told. */
 function effects() {
   const found = new Map(), ranks = { ok: 3, replayed: 3, in_doubt: 2, refused: 1, failed: 1 };
-  const calls = [...RUN.calls.values()].filter((call) => call.effect !== "read" && !["planned", "pending"].includes(call.status) && call.program.turn === RUN.tasks.length && !call.repaired_by);
+  const calls = [...RUN.calls.values()].filter((call) => call.effect !== "read" && !["planned", "pending"].includes(call.status) && call.program.turn === RUN.tasks.length);
   const last = RUN.programs.filter((each) => each.calls.length).pop();
   for (const call of calls) {
     const rank = Object.hasOwn(ranks, call.status) ? ranks[call.status] : call.sent ? 2 : 1;

@@ -292,7 +292,6 @@ _KINDS: dict[str, dict[str, Reader]] = {
         "seconds": _number,
         "notes": _texts,
         "original": _value,
-        "repaired_by": _number,
         "traceback": text(),
         "page": _number,
         "stage": _number,
