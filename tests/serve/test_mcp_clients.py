@@ -183,7 +183,7 @@ def test_the_diff_shows_no_credential(tmp_path: Path) -> None:
         "git": GIT,
         "args": {"command": "x", "args": ["--api-key", "sk-secret-1", "--token=tok-secret-2"]},
         "web": {"url": "https://x.example/mcp?key=url-secret-3", "headers": {"X-Any": "head-secret-4"}},
-        "pass": {"command": "x", "env": {"A": "env-secret-5"}, "password": "pw-secret-6"},
+        "pass": {"command": "x", "args": [], "env": {"A": "env-secret-5"}, "password": "pw-secret-6"},
     }
     desk = Desk(tmp_path, text=config(**servers))
     plan = plan_install(desk.client, desk.place, desk.machine, Wanted(COMMAND, move=True))

@@ -27,6 +27,7 @@ TEXTS: list[tuple[str, str]] = [
     ("cursor", '{\n  "mcpServers": {}\n}\n'),
     ("cursor", '{\n  "a": 1, "a": 2\n}'),
     ("cursor", "{}"),
+    ("cursor", '{\n  "mcpServers": null\n}'),
     ("codex", '# top\nx = 1 # one\n\n# of a\n[mcp_servers.a] # behind a\ncommand = "x"\n# in a\nargs = [ # in args\n'
               '  "y",\n]\n[mcp_servers.a.env]\nK = """\n[mcp_servers.b]\n"""\n\n# of z\n[z]\ny = 2'),
     ("codex", "[mcp_servers]\n# of b\nb.command = 'y' # behind b\n\n[z]\n\"a.b\"   =   1979-05-27\n"),

@@ -354,6 +354,8 @@ def _reach(text: str, keys: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
     """Where the object at the end of the keys begins, or the last one on the way and the keys that are missing."""
     at = _skip(text, 0)
     for depth, key in enumerate(keys):
+        if text[at] != "{":  # null
+            return at, keys[depth:]
         found = [member for member in _members(text, at)[0] if member.key == key]
         if len(found) > 1:
             line = text.count("\n", 0, found[1].start) + 1

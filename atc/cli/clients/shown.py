@@ -32,7 +32,8 @@ def _masked(value: Any, key: str) -> Any:
         return _hidden(value)
     if isinstance(value, list):
         words = [item for item in value if isinstance(item, str)]
-        told = [word for word in in_arguments(words) if len(word) > 3] if len(words) < _MOST_WORDS else words
+        told = in_arguments(words) if 0 < len(words) < _MOST_WORDS else words
+        told = [word for word in told if len(word) > 3]
         return [
             MASK if isinstance(item, str) and any(each in item for each in told) else _masked(item, "")
             for item in value
