@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from atc.models.endpoint_errors import retried
 from atc.sandboxes.contract import Limits, Sandbox
 from atc.sandboxes.drivers import limits_from, open_sandbox
 from atc.settings import Settings
@@ -143,6 +144,12 @@ def _one_sandbox(request: pytest.FixtureRequest, _sandbox_of_all: OneSandbox, mo
         monkeypatch.setattr("atc.run.resources.open_sandbox", lambda *given, **named: Inline())
     else:
         monkeypatch.setattr("atc.run.resources.open_sandbox", _sandbox_of_all.open)
+
+
+@pytest.fixture
+def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint that is not there is tried again as often, and at once."""
+    monkeypatch.setattr("atc.models.openai_compatible.retried", lambda most, backoff_s: retried(most, 0.0))
 
 
 @pytest.fixture

@@ -63,6 +63,7 @@ def test_its_calls_count_in_the_budget_of_the_run() -> None:
     assert (result.status, result.usage.model_calls) == ("budget", 2)
 
 
+@pytest.mark.usefixtures("no_backoff")
 @pytest.mark.parametrize(
     ("step", "said"),
     [

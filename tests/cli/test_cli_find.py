@@ -80,6 +80,7 @@ def test_a_model_that_fails_leaves_what_was_found(monkeypatch: pytest.MonkeyPatc
     assert (stopped.exit_code, "the search went on" in stopped.stderr, "double" in stopped.stdout) == (0, True, True)
 
 
+@pytest.mark.usefixtures("no_backoff")
 def test_a_planner_of_its_own_plans_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATC_API_KEY", "sk-of-the-acting-model")
     asked = ("search", "twice a number; then what is left", "-t", "tools.py", "--set", "planner_model=small")

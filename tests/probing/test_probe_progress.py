@@ -78,6 +78,7 @@ def test_it_works_inside_a_running_loop(service: Service) -> None:
     assert states(asyncio.run(go())) == {"list_shelves": "documented"}
 
 
+@pytest.mark.usefixtures("no_backoff")
 def test_no_model_is_opened_where_none_is_needed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     service.route("list_shelves", "/shelves", [{"shelf_id": "s-1"}])
     described = Toolset(
