@@ -174,7 +174,6 @@ class TypeWriter:
         return f"  # {text}" if text and len(text) <= self.comment_length else ""
 
     def _rest(self, schema: JsonSchema, mark: str = "\n    ...") -> str:
-        """The mark of what was left out of a record."""
         hidden = None if self.more is None else schema.get(LEFT_OUT)
         return f"{mark}  # {hidden} more key{'s' * (hidden != 1)}{self.more}" if isinstance(hidden, int) else ""
 
