@@ -350,7 +350,6 @@ def store_in(folder: Path) -> GraphStore:
 
 
 def _called(run: StoredRun | Result) -> dict[str, None]:
-    """Return the tools that a run called, by name."""
     if isinstance(run, Result):
         return dict.fromkeys(call.tool for call in run.calls)
     return dict.fromkeys(str(e["data"].get("tool")) for e in run.latest() if e["kind"] == "call_ended")

@@ -247,7 +247,6 @@ def _shown(tool: Lacking) -> _Shown:
 
 
 def _batches(tools: Sequence[tuple[Lacking, _Shown]]) -> Iterator[list[tuple[Lacking, _Shown]]]:
-    """The tools of each request."""
     batch: list[tuple[Lacking, _Shown]] = []
     size = 0
     for tool, shown in tools:

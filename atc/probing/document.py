@@ -158,7 +158,6 @@ def take_recorded(tools: Toolset, records: Mapping[str, Record]) -> None:
 
 
 def _statuses(declared: Protocol, record: Record) -> tuple[Status, ...]:
-    """The declared statuses and those that were seen besides."""
     known = {str(status.code) for status in declared.statuses} | {"ok"}
     seen = [code for code in record.statuses if code not in known]
     return declared.statuses + tuple(

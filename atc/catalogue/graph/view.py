@@ -246,7 +246,6 @@ def _habits(levels: Mapping[_Feed, Counts]) -> dict[str, dict[int, float]]:
 
 
 def _corrections(file: sqlite3.Connection, keys_at: Mapping[tuple[str, str], Sequence[str]]) -> _Corrections:
-    """What the user said of these tools."""
     said = _Corrections({}, {}, {})
     for kind, a_service, a_name, text, b_service, b_name, parameter, there in file.execute("SELECT * FROM correction"):
         path = _path(text)

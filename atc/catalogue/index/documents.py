@@ -123,14 +123,17 @@ class HeldDocuments:
 
     def __init__(self, protocols: Sequence[Protocol]) -> None:
         self._protocols = protocols
+        self._made: dict[int, Protocol] = {}
         self._sorted: dict[int, tuple[Any, Any]] = {}  # by id, beside the value itself, so that the id stays its own
         self._lock = threading.Lock()  # no other thread takes what is half filled
 
     def __getitem__(self, row: int) -> Protocol:
-        protocol = self._protocols[row]
         with self._lock:
-            schemas = {name: self._in_order(getattr(protocol, name)) for name in ("parameters", "returns")}
-        return Protocol.model_validate({**dict(protocol), **schemas})
+            if row not in self._made:
+                protocol = self._protocols[row]
+                schemas = {name: self._in_order(getattr(protocol, name)) for name in ("parameters", "returns")}
+                self._made[row] = Protocol.model_validate({**dict(protocol), **schemas})
+            return self._made[row]
 
     def __len__(self) -> int:
         return len(self._protocols)

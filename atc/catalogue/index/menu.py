@@ -323,7 +323,6 @@ class TellingWords:
         return self._written[word]
 
     def _text(self, row: int) -> str:
-        """Return what a name, an id and a description say."""
         document = self._snapshot.documents[row]
         if isinstance(document, bytes):
             fields = json.loads(document)

@@ -405,7 +405,6 @@ class QueryPlanner:
         return self._ask, self._ask
 
     async def _next(self, done: Trajectory, ask: Ask, tokens: int) -> str:
-        """Return the model's next turn."""
         reply = await ask(done.messages, tokens)
         done.calls += 1
         return reply.text

@@ -19,7 +19,7 @@ Rows = NDArray[np.int64]
 
 
 class Encoder(Interface):
-    """Texts in, vectors of length one out."""
+    """Texts in, vectors of length one out: any encoder can be the base of retrieval (ToolQP §4.2)."""
 
     @property
     def name(self) -> str:

@@ -173,7 +173,6 @@ def _fields(media: dict[str, Any], schema: dict[str, Any]) -> dict[str, Field]:
 
 
 def _file_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """A file, or a list of files."""
     if "items" not in schema:
         return binary_schema(schema)
     return {**schema, "items": binary_schema(schema["items"])}

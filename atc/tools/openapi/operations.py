@@ -348,7 +348,6 @@ def _linked_operation(link: dict[str, Any]) -> str:
 
 
 def _unescaped(step: str) -> str:
-    """A step of a JSON pointer as it was meant."""
     return unquote(step).replace("~1", "/").replace("~0", "~")
 
 
