@@ -276,6 +276,7 @@ async def test_metadata_that_is_not_the_issuer_s_is_not_used(changed: dict[str, 
     assert not any("keys" in url for url in fake.asked)
 
 
+@pytest.mark.filterwarnings("ignore:The RSA key is 1024 bits")
 @pytest.mark.parametrize(
     "document",
     [
