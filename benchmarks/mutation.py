@@ -253,9 +253,9 @@ def main(
         for place in drawn(wanted, seed, places):
             row = rows.get((place.file, place.begin, place.new))
             if row is None:
-                began, those = time.monotonic(), known.of(place)
-                row = {**asdict(place), "room": place.room, "tests": len(those)}
-                row |= {"ended": copy.tried(place, those, limit), "seconds": round(time.monotonic() - began, 1)}
+                began, own = time.monotonic(), known.of(place)
+                row = {**asdict(place), "room": place.room, "tests": len(own)}
+                row |= {"ended": copy.tried(place, own, limit), "seconds": round(time.monotonic() - began, 1)}
                 if out is not None:
                     with out.open("a") as file:
                         file.write(json.dumps(row) + "\n")
