@@ -46,10 +46,10 @@ def model_of(made: Agent) -> FakeModel:
 
 def test_first_program_and_revision_are_written_with_the_images_and_nothing_else_is(picture: Path) -> None:
     nothing = "```python\ndouble(n=21)\nanswer = []\n```"
-    made = agent(nothing, "double", BAD, GOOD)
+    made = agent(nothing, BAD, GOOD)
     assert made.run(TASK, images=[picture]).value == 42
     prompts = model_of(made).prompts
-    assert shown(prompts) == [[0, 1], [0], [0, 1], [0, 1]]  # the question for a culprit without
+    assert shown(prompts) == [[0, 1], [0, 1], [0, 1]]
     assert prompts[0][-1].images == (Image.of(picture),)
     assert WORDS in prompts[0][-1].content
 
