@@ -12,12 +12,11 @@ from atc.traces.stores.files import FileStore
 from tests.support.cli import GOOD, atc, endpoints, settle
 from tests.support.fake_openai_server import Handler, fails, says
 
-NOTHING = "```python\ndouble(n=1)\nanswer = {}\n```"
 REFUSAL = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
 
 
 def test_a_refused_format_is_reported_once_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    programs = [NOTHING.format("''"), NOTHING.format([]), GOOD]
+    programs = ["```python\nanswer = 1 / 0\n```", "```python\nanswer = [][0]\n```", GOOD]
 
     def step(handler: Handler) -> None:
         request = handler.server.requests[-1]
@@ -31,7 +30,7 @@ def test_a_refused_format_is_reported_once_and_the_run_goes_on(tmp_path: Path, m
     settle(tmp_path, monkeypatch)
     with endpoints(monkeypatch) as start:
         server = start(step)
-        ran = atc("run", "double 21", "--tools", "tools.py", "--only", "double")
+        ran = atc("run", "double 21", "--tools", "tools.py", "--only", "double", "--strategy", "atc-paper")
     assert ran.exit_code == 0, ran.output
     assert ran.stderr == ""
     notes = [line for line in ran.stdout.splitlines() if line.startswith("  note: ")]

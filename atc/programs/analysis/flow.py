@@ -168,8 +168,6 @@ def _with(flow: Interpreter, node: ast.With | ast.AsyncWith, scope: Scope) -> No
 
 
 def _hedged_block(flow: Interpreter, body: Sequence[ast.stmt], scope: Scope, *, hedged: bool) -> None:
-    if hedged:
-        flow.hedged_lines |= {line for part in body for line in range(part.lineno, (part.end_lineno or 0) + 1)}
     flow.hedges += hedged
     block(flow, body, scope)
     flow.hedges -= hedged

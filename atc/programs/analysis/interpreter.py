@@ -66,7 +66,6 @@ class Interpreter(ABC):
         added: keys that the program itself puts into a response (``None``: any key), by the place of the tool's call;
             under ``None`` those that it puts into what may be any response.
         without_tool: calls of ``all_pages`` that are given no tool.
-        hedged_lines: lines in which the program is ready for a key not to be there.
         wrote: a call with effects may have been made on the way here. ``after_writes``: what is evaluated then.
         complete: the whole program was walked.
         visited: the functions and classes that were entered, by the identity of their nodes.
@@ -85,7 +84,6 @@ class Interpreter(ABC):
         self.type_tested: set[Origin] = set()
         self.added: dict[tuple[int, int] | None, set[str | None]] = {}
         self.without_tool: list[ast.Call] = []
-        self.hedged_lines: set[int] = set()
         self.wrote = False
         self.after_writes: set[Span] = set()
         self.aliases: dict[str, str] = {}
