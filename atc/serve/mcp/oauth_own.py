@@ -85,7 +85,7 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     path: Path | None = None
     scopes: list[str] = field(default_factory=list)
     clock: Callable[[], float] = time.time
-    key: str = field(default_factory=secrets.token_urlsafe)
+    key: str = field(default_factory=secrets.token_urlsafe, repr=False)
     consents: dict[str, Consent] = field(default_factory=dict)
     tried: OrderedDict[str, int] = field(default_factory=OrderedDict)
 
