@@ -583,10 +583,7 @@ class Agent:
         listener: Listener | None = None,
         turn: Upcoming | None = None,
     ) -> Result[Any]:
-        """Resume this run; ``seconds`` that it has beside the settings', and the model it asks in place of its own.
-
-        ``turn``: its place in a conversation that is open.
-        """
+        """``seconds``: those that it has beside the settings'. ``turn``: its place in a conversation that is open."""
         if ((await asyncio.to_thread(stored.last, "run_started")) or {}).get("applies"):
             from atc.run.apply import apply_plan
 
@@ -634,11 +631,6 @@ class Agent:
     def _request(
         self, task: str, *, answer: Any = None, turn: Upcoming | None = None, **options: Unpack[RunOptions]
     ) -> Request:
-        """Make the request of a run; ``turn`` is its place in a conversation.
-
-        Raises:
-            UsageError: a part of it cannot be used.
-        """
         wanted = self._answer if answer is None else _type_of(answer)
         return request_of(task, wanted, turn, self.settings.instructions, **options)
 
@@ -657,16 +649,7 @@ class Agent:
         run_id: str = "",
         model: Model | None = None,
     ) -> Result:
-        """Begin a run, let its strategy act, and return the result.
-
-        Args:
-            request: what is wanted.
-            resumed: the run that goes on.
-            strategy: acts; by default the agent's. ``opened_by``: the name that opens it for a resume, if one does.
-            listener: called with every event.
-            run_id: of a new run; made here if not given.
-            model: is asked in place of the agent's.
-        """
+        """``opened_by``: the name that opens ``strategy`` for a resume. ``model``: asked in place of the agent's."""
         refuse_within_import()
         if len(self.tools) <= self.settings.max_tools:
             check_schemas(self.tools)  # all are offered: a wrong one is found before a run begins
@@ -712,11 +695,7 @@ class Agent:
         listener: Listener | None,
         ask_user: AskUser,
     ) -> Run:
-        """Open what a run needs: its place in the store, model, journal, trace and broker. The stack closes them.
-
-        Raises:
-            AtcError: one of them cannot be had; nothing has begun then.
-        """
+        """The stack closes what is opened. Raises AtcError where a part cannot be had; nothing has begun then."""
         turn = request.turn
         known = resumed if resumed is not None else turn
         run_id = known.run_id if known is not None else run_id or new_run_id()
@@ -788,7 +767,6 @@ class Agent:
         return run
 
     async def _settle(self, run: Run, resumed: StoredRun) -> None:
-        """Settle the calls in doubt of a run that goes on, where the permissions name reads for them."""
         journal = run.broker.journal
         if self._approval.policy is None or journal.in_doubt() is None:
             return
@@ -801,19 +779,14 @@ class Agent:
         await asyncio.to_thread(prune, self.store, kept, days=days, at_most=DELETED_AT_ONCE)
 
     def _learn(self, run: Run, request: Request, result: Result | None) -> None:
-        """Hand a run that has ended to the catalogue, which learns from it in a thread of its own.
-
-        Nothing is learnt from a dry run: what its calls would have answered is not known.
-        """
+        """Nothing is learnt from a dry run: what its calls would have answered is not known."""
         waits = result is not None and result.status == "waiting"
         if result is not None and self.settings.learns and not request.dry_run and not waits:
             self.catalogue.learn_soon(result, request.preamble.number, warned=bool(run.broker.warnings))
 
     def _approval_in(self, request: Request) -> Approval:
-        """Who approves the calls of a run: a resumed one whose calls waited goes on so, where nobody can be asked.
-
-        Where a plan is applied, and in a conversation in memory, nothing waits: what no yes holds for is refused.
-        """
+        """A resumed run whose calls waited goes on so, where nobody can be asked. Where a plan is applied, and in a
+        conversation in memory, nothing waits: what no yes holds for is refused."""
         in_memory = request.turn is not None and not self.settings.keep_runs
         if in_memory or request.begin_apply is not None:
             return replace(self._approval, can_wait=False)
@@ -830,7 +803,6 @@ class Agent:
         return WaitingElsewhere(self.store, stored.run_id).find
 
     def _asked_in(self, request: Request) -> AskUser:
-        """Return who answers what the programs of a run ask."""
         choice = request.ask_user if request.ask_user is not None and self._ask_user == "never" else self._ask_user
         return "never" if ASK_USER in self.tools else choice
 

@@ -210,7 +210,6 @@ def _key(key: object, where: str) -> str:
 
 
 def _decimal(value: decimal.Decimal, where: str) -> object:
-    """Return a number if one has the same digits, else text."""
     if not value.is_finite():
         raise ValueError(f"{where} is {value}, which is not a JSON number")
     if int(value.as_tuple().exponent) >= 0 and value.adjusted() < 300:
@@ -227,7 +226,6 @@ def _is_of(value: object, package: str) -> bool:
 
 
 def _of_a_library(value: Any, where: str) -> Any:
-    """A value of NumPy, pandas or pydantic as plainer ones; any other as it is."""
     if _is_of(value, "pandas"):
         return _of_pandas(value, where)
     if _is_of(value, "numpy"):
@@ -276,5 +274,4 @@ def _is_range(pandas: Any, index: Any) -> bool:
 
 
 def _missing(pandas: Any, item: Any) -> Any:
-    """NaN, NaT and NA stand for a value that is not there."""
     return None if item is pandas.NA or item is pandas.NaT or (isinstance(item, float) and item != item) else item

@@ -153,7 +153,6 @@ def _of_parent(machine: str) -> list[int]:
 
 
 def _rules(column: int, opens: bool) -> dict[int, list[Instruction]]:
-    """What becomes of each call that has a rule, by its number."""
     whole = [(numbers, _ALLOW) for numbers in {**ALWAYS, **(LOOKING if opens else {})}.values()]
     whole += [*_ANSWERED.values(), *((numbers, _KILL) for numbers in FATAL.values())]
     rules = [(numbers, [(_RETURN, 0, 0, result)]) for numbers, result in whole] + list(_by_argument(opens).values())

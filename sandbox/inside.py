@@ -157,7 +157,6 @@ def _seccomp(status: dict[str, str]) -> str:
 
 
 def _control_file(mounts: list[Mount], controller: str, names: tuple[str, str]) -> str | None:
-    """Return the text of a file of our control group, of either version; ``None`` if there is no such file."""
     for name, version in zip(names, ("cgroup", "cgroup2"), strict=True):
         for place, kind, _, of_all in mounts:
             if name and kind == version and (version == "cgroup2" or controller in of_all):

@@ -255,10 +255,7 @@ def spare_memory() -> None:
 
 
 def _refusing_without_room(start: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what starts a thread only if there is room for its stack and for its first steps.
-
-    `Thread.start` waits until the thread has begun. CPython waits without end if the stack was the last that fitted.
-    """
+    """`Thread.start` waits until the thread has begun: without end if the stack was the last that fitted."""
 
     def started(*args: Any, **kwargs: Any) -> Any:
         try:

@@ -84,7 +84,6 @@ def describe(error: BaseException, source: str, filename: str, origins: Origins)
 
 
 def _failed_call(error: BaseException) -> int | None:
-    """Return the number of the call whose error this is, or was being handled when this was raised."""
     link: BaseException | None = error
     for _ in range(10):
         if link is None:
@@ -108,7 +107,6 @@ def _text(error: BaseException) -> str:
 
 
 def _import_hint(error: BaseException) -> str:
-    """Return what to do about a module that cannot be loaded here, if that is what failed."""
     setting = "setting `sandbox_preload` or ATC_SANDBOX_PRELOAD"
     link: BaseException | None = error
     for _ in range(10):  # a package raises its own error from that of a part that failed
@@ -126,7 +124,6 @@ def _import_hint(error: BaseException) -> str:
 
 
 def _package_of(path: str) -> str:
-    """Return the package that the module of this file is in, or the module itself."""
     for folder in sorted(sys.path, key=len, reverse=True):
         if folder and path.startswith(f"{folder}/"):
             *packages, file = path[len(folder) + 1 :].split("/")
@@ -260,7 +257,6 @@ def _is_name(target: ast.expr, name: str) -> bool:
 
 
 def _nodes_at(tree: ast.Module, span: object) -> list[ast.expr]:
-    """The expressions exactly at ``span``; statements there give their own expressions."""
     here = [n for n in ast.walk(tree) if isinstance(n, (ast.expr, ast.stmt)) and _span(n) == span]
     return [n for n in here if isinstance(n, ast.expr)] or [
         c for n in here for c in ast.iter_child_nodes(n) if isinstance(c, ast.expr)

@@ -121,7 +121,6 @@ def text(*parts: Any) -> object:
 
 
 def _text_parts(parts: tuple[Any, ...]) -> list[object] | None:
-    """Return the form of each part of an f-string; ``None`` where one is formatted in a way of its own."""
     made: list[object] = []
     for part in parts:
         if type(part) is str:

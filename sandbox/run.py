@@ -249,7 +249,6 @@ def bound(
 
 
 def _form(tool: str, parameter: str, value: object) -> object:
-    """Return how an argument is made of what planned calls will answer; ``None`` where that has no form."""
     try:
         return planned.form_of(value, lambda known: convert.to_json(known, f"{tool}({parameter}=…)"))
     except (TypeError, ValueError, RecursionError):
@@ -369,10 +368,7 @@ def _execute(source: str, scope: dict[str, object], *, dry_run: bool = False, ho
 
 
 def _define(definitions: ast.Module, scope: dict[str, object]) -> None:
-    """Define the kept programs, so that each is called as a tool is: its arguments are bound first, its value is JSON.
-
-    They are compiled apart from the program, whose ``from __future__`` counts for its own text alone.
-    """
+    """They are compiled apart from the program, whose ``from __future__`` counts for its own text alone."""
     exec(compile(definitions, PROGRAM, "exec"), scope)  # noqa: S102 - this is the place where programs run
     made = {node.name: scope[node.name] for node in definitions.body if isinstance(node, ast.FunctionDef)}
     called = {id(function): make_kept(name, function) for name, function in made.items()}

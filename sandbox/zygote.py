@@ -133,7 +133,6 @@ class Zygote:
         os._exit(0)
 
     def _answer(self, number: int, fds: list[int]) -> None:
-        """Fork the child that the host asks for, or say why there is none."""
         try:
             if fds != ARRIVE:  # the kernel drops those for which this process has no room
                 raise OSError("its descriptors did not arrive: its parent has none left")
@@ -201,11 +200,7 @@ class Zygote:
             self.end()  # the host is gone
 
     def _try_the_walls(self) -> None:
-        """Try to get out as a program would, and to start a thread where none may be.
-
-        Raises:
-            OSError: a wall does not hold.
-        """
+        """Raises OSError where a wall does not hold."""
         self._try(self._lock, lambda: selftest.open_doors(self._tier))
         self._try(self._lock_without_threads, selftest.uncounted_threads)
 
@@ -239,7 +234,6 @@ def _moved(fd: int) -> int:
 
 
 def _socket_at(number: int) -> socket.socket:
-    """Return a socket of the kind of a channel that has this number."""
     made = _moved(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM).detach())
     os.dup2(made, number, inheritable=False)
     os.close(made)

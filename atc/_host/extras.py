@@ -53,7 +53,6 @@ def requirement(*extras: str) -> str:
 
 
 def _checkout() -> str | None:
-    """Return the folder of sources that ATC runs from; ``None`` if it was copied from a package."""
     origin = _origin()
     about = origin.get("dir_info")
     return _path(str(origin.get("url"))) if isinstance(about, Mapping) and about.get("editable") else None
@@ -82,7 +81,6 @@ def _path(url: str) -> str:
 
 @cache
 def _present() -> frozenset[str]:
-    """Return the extras all of whose packages are installed."""
     from importlib.metadata import PackageNotFoundError, distribution, requires
 
     try:

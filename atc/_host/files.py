@@ -79,11 +79,7 @@ def _table() -> dict[int, set[str]]:
 
 
 def _device(folder: Path) -> str:
-    """Return the device of a folder, as the kernel's tables name it: `stat` has another one on btrfs and overlays.
-
-    Raises:
-        OSError: the folder or its mount is not found.
-    """
+    """As the kernel's tables name it: `stat` has another one on btrfs and overlays. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         about = dict(line.split(":", 1) for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines())
@@ -257,7 +253,6 @@ def _why(path: Path, status: os.stat_result) -> str:
 
 
 def _chain(path: Path) -> list[Path]:
-    """Return a path and all folders above it, as it is named and as it really is."""
     named = Path(os.path.abspath(path))
     real = Path(os.path.realpath(path))
     return list(dict.fromkeys([*reversed(named.parents), named, *reversed(real.parents), real]))

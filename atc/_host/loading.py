@@ -100,7 +100,6 @@ def _module_name(path: Path) -> str:
 
 
 def _own_name(path: Path) -> str:
-    """Return a name of a module that no other file has."""
     return f"tools_{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:8]}"
 
 

@@ -104,7 +104,6 @@ def _spelt(char: str) -> str:
 
 
 def _either(digits: str) -> str:
-    """Hexadecimal digits in either case."""
     return "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in digits)
 
 

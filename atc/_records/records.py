@@ -250,7 +250,6 @@ def trimmed(value: Any, room: int = MAX_TEXT) -> Any:
 
 
 def _trimmed(value: Any, room: int) -> tuple[Any, int]:
-    """Return the value as far as there is room for it, and the room that it leaves."""
     if isinstance(value, str | bytes):
         return value[: max(room, 0)], room - len(value)
     if isinstance(value, dict):

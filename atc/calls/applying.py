@@ -159,17 +159,10 @@ class Applying:
         self._answers[call.number] = attempt.value if attempt.unread is None else NOTHING
 
     def _comes_later(self, attempt: Attempt, given: Mapping[str, str]) -> bool:
-        """Return whether the plan has this call after the next one."""
         later = self._writes[self._position + 1 :]
         return self._failed is None and any(self._is_same(call, attempt, given) for call in later)
 
     def _difference(self, attempt: Attempt, given: Mapping[str, str]) -> PlanDifference | None:
-        """Return how a write differs from the next planned one; ``None`` where it is that one.
-
-        Args:
-            attempt: the write.
-            given: the digests of its arguments.
-        """
         planned = self._writes[self._position] if self._position < len(self._writes) else None
         if planned is None:
             return PlanDifference(kind="too_many")
@@ -191,7 +184,6 @@ class Applying:
         return same_tool(planned.key, attempt.key) and not self._other_names(planned, given)
 
     def _other_names(self, planned: KeptCall, given: Mapping[str, str]) -> list[str]:
-        """Return the arguments of a call whose digests are not those of a planned one."""
         wanted = {name: _wanted(filled(form, self._answers)) for name, form in planned.unknown.items()} | dict(
             planned.arguments
         )
@@ -213,7 +205,6 @@ class Applying:
         ]
 
     def _other(self, planned: KeptCall, name: str, given: Mapping[str, Any]) -> OtherArgument:
-        """Return how an argument of a call differs from that of a planned one, credentials masked."""
         is_unknown = name in planned.unknown
         known = (
             filled(planned.unknown[name], self._answers) if is_unknown else planned.shown.arguments.get(name, NOTHING)
@@ -264,6 +255,5 @@ def _is_done(attempt: Attempt) -> bool:
 
 
 def _may_be_done(failed: Attempt) -> bool:
-    """Return whether nobody knows if a write that failed was done."""
     was_before = failed.error is not None and failed.error.status == "in_doubt"
     return was_before or (failed.entry is not None and failed.entry.in_doubt)

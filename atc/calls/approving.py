@@ -165,7 +165,6 @@ class Approving:
             attempt.author_saw = ()
 
     async def _follow(self, attempt: Attempt) -> None:
-        """Find the origins of a call's arguments once; none where no program makes calls."""
         if attempt.origins is None and self.origins is not None:
             found = await self.origins().of(attempt)
             attempt.origins, attempt.author_saw = found.origins, found.author_saw
@@ -209,11 +208,7 @@ class Approving:
             await self._ask(asker, self._request(attempt), attempt)
 
     async def _approve_again(self, approval: Approval, attempt: Attempt) -> None:
-        """Let a call in doubt be sent again unasked: its yes was for this call. A rule that denies it now comes first.
-
-        Raises:
-            CallRefused: a rule denies it, or another run of the caller made the same call, with a key of its own.
-        """
+        """It is sent again unasked, for its yes was for this call. A rule that denies it now comes first."""
         if approval.policy is not None:
             request = replace(self._request(attempt), decided=True)
             judgement = approval.policy.judge(request)
@@ -279,7 +274,6 @@ class Approving:
 
     @staticmethod
     def _waits(approval: Approval, request: ApprovalRequest) -> bool:
-        """Whether a call about which nothing was decided waits for approval."""
         if approval.policy is None:
             return approval.parks
         judgement = approval.policy.judge(request)
@@ -315,11 +309,7 @@ class Approving:
     async def _as_decided(
         self, approval: Approval, request: ApprovalRequest, attempt: Attempt, decision: Decision
     ) -> None:
-        """Let a call through, or refuse it, as was decided while the run waited; a rule that denies it comes first.
-
-        Raises:
-            CallRefused: the answer was no, or a rule denies the call.
-        """
+        """A rule that denies the call comes before what was decided while the run waited."""
         answer: Verdicts = decision.yes or Refusal(wording.denied_by(decision.by), by_user=True)
         attempt.refused_by = "user"
         if approval.policy is not None:
@@ -433,7 +423,6 @@ class Approving:
                 raise _refused(said or Refusal("the user did not approve this call"))
 
     async def _explained(self, attempt: Attempt, request: ApprovalRequest) -> ApprovalRequest:
-        """Add to a request where its arguments come from, what is done already, and how long the run can wait."""
         call = attempt.finish(CallReply(), self.redactor)
         feeds = await self.feeds_of(call) if self.feeds_of is not None else ()
         done = tuple(map(self._as_shown, self.writes()))
@@ -480,7 +469,6 @@ class Approving:
 
 
 def _untrusted(attempt: Attempt, strangers: frozenset[str], policy: Policy | None) -> tuple[str, ...]:
-    """Return the targets of a call that have an untrusted origin: one of these tools, or nobody knows which."""
     from atc.calls.untrusted import BY_WORDS, untrusted_arguments  # most runs call no such tool
 
     protocol = attempt.granted.protocol
@@ -495,7 +483,6 @@ def _untrusted(attempt: Attempt, strangers: frozenset[str], policy: Policy | Non
 
 
 def _not_asked(request: ApprovalRequest) -> str:
-    """Say why a call is not made unasked that strangers' text may have had a say in, and what would allow it."""
     from atc.calls.permissions.facts import Who
     from atc.calls.permissions.permissions import Permissions, suspicion, to_allow_suspect
     from atc.wording.origins import ONE_YES
@@ -516,7 +503,6 @@ def _not_asked(request: ApprovalRequest) -> str:
 
 
 def _not_in_this_run(request: ApprovalRequest) -> str:
-    """Say that no call with effects is made, and what a yes to all of them would not cover."""
     told = "calls with effects are not approved in this run"
     if not request.of_strangers or (flow := request.data_flow) is None:
         return told

@@ -97,7 +97,6 @@ class BrokenTools:
             known |= doubtful
 
     def _doubtful(self, journal: Journal) -> set[str]:
-        """Return the names that the tools of calls in doubt have now."""
         return {now for tool, source in journal.doubtful_tools() if (now := self.name_now(tool, source)) is not None}
 
     def refuse(self, attempt: Attempt, journal: Journal, redactor: Redactor) -> None:

@@ -363,7 +363,6 @@ class Broker:
         return self._end(attempt)
 
     async def _pass_stages(self, attempt: Attempt) -> None:
-        """Let a call pass the stages in order, until one has its reply or fails it."""
         try:
             attempt.reply = await self._reply(attempt)
         except BaseException:  # the run was stopped, or cannot go on
@@ -387,7 +386,6 @@ class Broker:
     # -- its stages, in their order ------------------------------------------------------------------------------------
 
     async def _granted(self, attempt: Attempt) -> None:
-        """Refuse what the task was not granted, and what is too large to be looked at."""
         tool = self.tools.get(attempt.tool)
         if tool is None:
             raise CallRefused(f"{attempt.tool!r} is not one of the tools of this task", status="not_granted")
@@ -404,7 +402,6 @@ class Broker:
         refuse_too_many(attempt.arguments, self.policy.max_values)
 
     async def _arguments(self, attempt: Attempt) -> None:
-        """Hold the arguments to the tool's schema, after repairs, unless a dry run lacks some of them."""
         if not attempt.request.unknown:
             await self.repairs.gate(attempt, self.rules)
             attempt.take_key()
@@ -412,14 +409,12 @@ class Broker:
         await self.broken_tools.compare(attempt, self.journal)
 
     async def _turn(self, attempt: Attempt) -> None:
-        """Hold a write to the plan that is applied, if one is."""
         if self.applying is not None:
             if attempt.request.unknown:
                 raise CallRefused("nothing is planned while a plan is applied", status="invalid_arguments")
             await self.applying.take_turn(attempt)
 
     async def _replay(self, attempt: Attempt) -> CallReply | None:
-        """Answer a call that was made before, and refuse one that would do the same thing twice."""
         if attempt.request.unknown or not self.policy.replay:
             return None
         entry = self.journal.claim(attempt.key) or self._earlier_read(attempt)
@@ -431,7 +426,6 @@ class Broker:
         return None
 
     async def _limits(self, attempt: Attempt) -> None:
-        """Refuse a tool that broke, and a call too many."""
         self.broken_tools.refuse(attempt, self.journal, self.redactor)
         if self.made >= self.policy.max_calls:
             raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
@@ -441,11 +435,9 @@ class Broker:
             attempt.notes.append(wording.calls_left(left, self.policy.max_calls))
 
     async def _origins(self, attempt: Attempt) -> None:
-        """Find out where the arguments come from, where a rule needs it, or text of strangers is in the run."""
         await self._approving.find_origins(self.approval, attempt)
 
     async def _plan(self, attempt: Attempt) -> CallReply | None:
-        """Plan a call of a dry run that has effects, or one that rests on a call that was not made."""
         self._approving.parking.refuse_ended()
         attempt.warnings = self.warnings.get(attempt.tool, ())
         if attempt.request.unknown:
@@ -459,7 +451,6 @@ class Broker:
         return reply
 
     async def _approval(self, attempt: Attempt) -> CallReply | None:
-        """Ask whether the call may be made; one that waits for approval is answered as a planned one is."""
         if (waits := await self._approving.approve(self.approval, attempt)) is not None:
             return waits
         if (attempt.stage, attempt.program) != (self.journal.stage, self.journal.attempt):  # a person takes time
@@ -467,7 +458,6 @@ class Broker:
         return None
 
     async def _begin(self, attempt: Attempt) -> None:
-        """Write into the journal that the call is about to be made."""
         refuse_effect(attempt.effect, dry_run=self.dry_run)
         if attempt.reads:
             self._approving.parking.note_read()
@@ -493,7 +483,6 @@ class Broker:
             self.emit("call_started", attempt.started(pack(masked)))
 
     async def _send(self, attempt: Attempt) -> None:
-        """Hand the call to its tool and wait for the answer."""
         assert attempt.entry is not None
         attempt.began = time.perf_counter()
         try:
@@ -504,7 +493,6 @@ class Broker:
         attempt.value, attempt.next_page = answered.value, answered.next_page
 
     async def _response(self, attempt: Attempt) -> None:
-        """Make the answer fit for a program, and note what is odd about it."""
         try:
             attempt.value = self._responses.usable(attempt.value, attempt)
         finally:
@@ -517,7 +505,6 @@ class Broker:
             attempt.next_page = self.redactor.value(attempt.next_page)
 
     async def _outcome(self, attempt: Attempt) -> CallReply:
-        """Write into the journal what came of the call."""
         assert attempt.entry is not None
         self.journal.succeed(attempt.entry, attempt.value, attempt.next_page, attempt.unread)
         self._compare(attempt, attempt.value)
@@ -545,11 +532,9 @@ class Broker:
         return Attempt(request, number=self._numbers, program=self.journal.attempt, stage=self.journal.stage)
 
     def _same(self, attempt: Attempt) -> SameCall | None:
-        """Return a call of the run that did, or may have done, what a write asks for."""
         return None if attempt.reads else same_call(self.journal, attempt.key, self.name_now)
 
     def _to_send_again(self, attempt: Attempt) -> CallEntry | None:
-        """Return the call in doubt that a write sends again with its idempotency key; ``None`` where none may be."""
         if attempt.reads or self.dry_run or self._approving.parking.has_begun:
             return None
         rule = attempt.granted.key_rule
@@ -558,14 +543,13 @@ class Broker:
         return self.journal.to_send_again(attempt.key, rule, digest_of(attempt.granted), time.time())
 
     def _key_of(self, attempt: Attempt) -> SentKey | None:
-        """Return the idempotency key that a call bears: its own, or that of the call which it sends again."""
         if attempt.again is not None:
             return attempt.again.idempotency
         rule = attempt.granted.key_rule
         return None if rule is None else new_key(rule, digest_of(attempt.granted), time.time())
 
     def _earlier_read(self, attempt: Attempt) -> CallEntry | None:
-        """Return the read of an earlier task that answers this call. A page of several is read anew, with the rest."""
+        """A page of several is read anew, with the rest."""
         if self.reuse_s <= 0 or attempt.request.page or not attempt.reads:
             return None
         if self.reusable.get(attempt.tool) is not attempt.granted:  # such as a search for tools, which does more
@@ -616,7 +600,6 @@ class Broker:
         self._end(attempt)
 
     def _end(self, attempt: Attempt) -> Attempt:
-        """End a call: from now on the result and the trace have it."""
         if attempt.error is not None:
             attempt.reply = attempt.fail(attempt.error, self.redactor)
             if self.applying is not None and self.applying.ends(attempt.error):

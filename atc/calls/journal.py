@@ -537,10 +537,7 @@ class Journal:
         return next(iter(self._all_in_doubt()), None)
 
     def _all_in_doubt(self) -> list[CallEntry]:
-        """Return the calls with effects whose outcome is unknown, those under way too, in order.
-
-        What was done, or surely was not, stays so: it is looked at once.
-        """
+        """What was done, or surely was not, stays so: it is looked at once."""
         self._unended = [entry for entry in self._unended if entry.state in ("open", "unknown")]
         return [entry for entry in self._unended if entry.in_doubt]
 
@@ -598,10 +595,7 @@ class Journal:
         return None
 
     def _earlier_calls(self) -> tuple[list[CallEntry], list[CallEntry]]:
-        """Return the calls that another program made than the one that runs, and those of them that have effects.
-
-        They are looked for once a program: what it makes itself is none of them.
-        """
+        """They are looked for once a program: what it makes itself is none of them."""
         program = self.stage, self.attempt
         if self._earlier is None or self._earlier[0] != program:
             calls = [entry for entry in self.entries.values() if self._is_earlier(entry)]
@@ -728,7 +722,6 @@ class Journal:
             self._unended.append(entry)
 
     def _same(self, entries: Mapping[CallKey, CallEntry], key: CallKey) -> CallEntry | None:
-        """Return the same call among these."""
         if not entries:
             return None
         return next((entries[each] for each in self._tools.same(key) if each in entries), None)
@@ -790,11 +783,9 @@ class Journal:
         return entry.number not in self._own or (entry.stage, entry.attempt) < (self.stage, self.attempt)
 
     def _is_under_way(self, entry: CallEntry) -> bool:
-        """Return whether the program that runs waits for this call."""
         return entry.state == "open" and not self._is_earlier(entry) and entry.number not in self._cut_off
 
     def _is_of_last_program(self, entry: CallEntry) -> bool:
-        """Return whether it is a write that the program that ran last did, or was answered from here."""
         if entry.state != "done" or entry.effect is Effect.READ:
             return False
         return not self._is_earlier(entry) or entry.number in self._claims

@@ -207,11 +207,7 @@ def source_of(raw: Any) -> SourceKey | None:
 
 
 def _unread_of(raw: Any) -> Unread | None:
-    """Return why a record holds no response.
-
-    Raises:
-        ValueError: the record says something else there.
-    """
+    """Raises ValueError where the record says something else there."""
     if raw is None:
         return None
     if not isinstance(raw, list) or len(raw) != 2 or not all(isinstance(text, str) for text in raw):
@@ -220,11 +216,7 @@ def _unread_of(raw: Any) -> Unread | None:
 
 
 def _next_page_of(raw: Any) -> NextPage:
-    """Return the next page that a record names.
-
-    Raises:
-        ValueError: it names something else.
-    """
+    """Raises ValueError where the record names something else."""
     if raw is None or raw is False:
         return raw
     if not isinstance(raw, dict) or not all(isinstance(text, str) for text in raw.values()):
@@ -289,11 +281,7 @@ def read_stage(record: Record) -> StageBegins:
 
 
 def _read_origins(record: Record) -> CallOrigins:
-    """Return where the inputs of a stage came from; empty where its record does not say it.
-
-    Raises:
-        ValueError: it says something else.
-    """
+    """Empty where the record does not say it. Raises ValueError where it says something else."""
     read = DataFlow.model_validate_json(json.dumps({"origins": record.get("origins", {})}))
     return {name: frozenset(of) for name, of in read.origins.items()}
 

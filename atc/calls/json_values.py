@@ -47,10 +47,8 @@ def json_value_and_text(value: Any) -> tuple[Any, str]:
 
 
 def _copied(value: Any) -> tuple[Any, str] | None:
-    """Return a value that JSON gives back as it is, copied, and its text; ``None`` where the strict way has to tell.
-
-    What equals its copy has no key that stands twice in the text, and none that is no text.
-    """
+    """``None`` where the strict way has to tell. What equals its copy has no key that stands twice in the text, and
+    none that is no text."""
     plain = is_plain(value)
     if not plain and is_small(value):
         return None

@@ -85,7 +85,6 @@ def _is_integer(text: str) -> bool:
 
 
 def _named(arguments: Mapping[str, Any], name: str, protocol: Protocol | None) -> Any:
-    """Return an argument, by the name that the tool knows or the one that programs use."""
     if name not in arguments and protocol is not None:
         name = next(iter(original_arguments(protocol, {name: None})))
     if name not in arguments:
@@ -94,7 +93,6 @@ def _named(arguments: Mapping[str, Any], name: str, protocol: Protocol | None) -
 
 
 def _at(value: Any, path: tuple[str | int, ...], given: Reference) -> Any:
-    """Return what stands at a path behind its first step."""
     for step in path[1:]:
         try:
             if isinstance(value, list) is not isinstance(step, int) or isinstance(value, str):

@@ -116,7 +116,6 @@ class Pages:
         return None
 
     def _with_run_numbers(self, request: CallRequest) -> dict[str, Any] | None:
-        """Return how the program claims that such arguments are made, by numbers of calls in the run."""
         if request.forms is None:
             return None
         from atc.calls.forms import read_form  # of dry runs alone
@@ -129,7 +128,6 @@ class Pages:
         return next((part.number for part in self._parts.get((self._broker.journal.attempt, number), ())), 0)
 
     def _run_numbers(self, request: CallRequest) -> dict[str, list[tuple[int, tuple[str | int, ...]]]]:
-        """Return what the program claims that its arguments rest on, by numbers of calls in the run; 0 for none."""
         return {
             name: [(self._made(number), path) for number, path in places] for name, places in request.unknown.items()
         }
@@ -138,13 +136,11 @@ class Pages:
         self._parts.setdefault((self._broker.journal.attempt, request.number), []).append(part)
 
     def _answered(self, request: CallRequest, reply: CallReply, number: int) -> CallReply:
-        """Return the reply of a call; keep the number in the run of one that failed."""
         if reply.error is not None:
             self._failed[self._broker.journal.attempt, request.number] = number
         return reply
 
     def _refused(self, request: CallRequest, problem: CallRefused) -> CallReply:
-        """Refuse a call that reaches no gate."""
         reply = self._broker.refuse(request, problem)
         return self._answered(request, reply, self._broker.calls[-1].index)
 
@@ -174,11 +170,7 @@ class Pages:
             return self._refused(request, error)
 
     async def _read(self, request: CallRequest, reader: _Reader) -> CallReply:
-        """Read page after page to the end.
-
-        Raises:
-            CallRefused: the end cannot be reached.
-        """
+        """Raises CallRefused where the end cannot be reached."""
         arguments = reader.begin()
         while arguments is not None:
             page_request = request._replace(arguments=arguments, page=reader.number)
@@ -296,7 +288,6 @@ class _Reader:
         return counts and self._pages > 0 and reply.status in _BEYOND_THE_END and self._is_short()
 
     def _changed(self, arguments: dict[str, Any], page: Page, handled: Attempt) -> dict[str, Any] | None:
-        """Return the arguments that change for the next page: from the headers, else the response, else by counting."""
         if handled.next_page is False or self._ended:
             return None
         if handled.next_page is not None:
@@ -344,7 +335,6 @@ class _Reader:
         return {self.paging.parameter: identifier}
 
     def _is_all(self, page: Page) -> bool:
-        """Return whether all items were read, by the counts in the response."""
         if self.paging.parameter in self.given:
             return False  # it began in the middle
         if page.pages is not None and self.paging.by == "page":
@@ -352,7 +342,6 @@ class _Reader:
         return page.total is not None and page.total >= len(page.items) and len(self.items) >= page.total
 
     def _is_short(self) -> bool:
-        """Return whether the last page has fewer items than a page can have, as far as that is known."""
         if self.paging.size is None:
             return False
         schema = self.protocol.parameters["properties"][self.paging.size]
@@ -368,7 +357,6 @@ class _Reader:
 
 
 def _whole(value: Any) -> int | None:
-    """Return a whole number, which may be written as text; ``None`` for anything else."""
     digits = str(value)
     return (
         int(digits) if len(digits) <= MAX_DIGITS and digits.isascii() and digits.removeprefix("-").isdigit() else None

@@ -120,7 +120,6 @@ def digest_of(tool: Tool) -> str:
 
 
 def _wrapped(function: Any) -> list[Any]:
-    """Return a function and those that it wraps, from the outermost on; none for ``None``."""
     found: list[Any] = []
     while function is not None and not any(function is each for each in found):
         found.append(function)
@@ -393,11 +392,7 @@ def _shown(value: Any) -> str:
 
 
 def _read_parked(record: dict[str, Any]) -> ParkedCall:
-    """Return the parked call of a journal's record.
-
-    Raises:
-        ValueError, KeyError, TypeError: the record is none.
-    """
+    """Raises ValueError, KeyError or TypeError for a record of another form."""
     number, at, until = record["pending"], record["at"], record["until"]
     key = CallKey(record["tool"], record["key"], source_of(record.get("source")))
     texts = (key.tool, key.digest, record["tool_digest"])
@@ -424,11 +419,7 @@ def decision_record(number: int, decision: Decision) -> dict[str, Any]:
 
 
 def _read_decision(record: dict[str, Any]) -> tuple[int, Decision]:
-    """Return the number of the parked call, and the decision about it.
-
-    Raises:
-        ValueError, KeyError, TypeError: the record is none.
-    """
+    """Raises ValueError, KeyError or TypeError for a record of another form."""
     number, signature = record["decision"], record.get("signature", "")
     decision = Decision(record["yes"], record["by"], record["at"], signature)
     texts = (decision.by, signature)

@@ -169,11 +169,9 @@ class Parking:
 
 
 def _was_settled(request: ApprovalRequest) -> bool:
-    """Return whether a call repeats nothing but one that was in doubt until somebody said that it was not done."""
     return request.same_as is not None and request.same_as.settled and not request.repeats
 
 
 def _told(request: ApprovalRequest) -> tuple[str, ...]:
-    """Return what a person is shown beside a call: its warnings, and that it was sent before."""
     sent = request.same_as if _was_settled(request) else None
     return request.warnings if sent is None else (*request.warnings, wording.settled_as_not_done(sent))

@@ -196,7 +196,6 @@ def _spelt(name: str) -> str:
 
 
 def _lines(arguments: Mapping[str, Any], whole: bool, origins: Origins | None = None) -> tuple[list[str], bool]:
-    """The arguments, one after another, each line behind the gutter; and whether something is not shown."""
     texts, cut = _texts(arguments, whole, origins or {})
     lines = [_GUTTER + piece for given in texts for text in given for piece in _pieces(text)]
     if left := len(arguments) - len(texts):
@@ -211,8 +210,6 @@ def _left(arguments: int) -> str:
 
 
 def _texts(arguments: Mapping[str, Any], whole: bool, origins: Origins) -> tuple[list[list[str]], bool]:
-    """For each argument that is shown a line with its origin, and one for each part that has its own; and whether
-    something is not shown."""
     room = MOST_WHOLE if whole else SHOWN
     given = list(islice(arguments.items(), room // SHOWN_OF_ONE if whole else MOST_ARGUMENTS))
     lengths = [len(abridged(part, room).text) for pair in given for part in pair]
@@ -237,13 +234,11 @@ def _name(name: str, limit: int) -> Abridged:
 
 
 def _careful(told: Sequence[str]) -> list[str]:
-    """What to look at before approval, under one heading; the arguments then have one, too."""
     pieces = [piece for each in told for piece in _pieces(visible(_cut(each, SHOWN_OF_WARNING)))]
     return ["careful:", *(_GUTTER + piece for piece in pieces), "arguments:"] if pieces else []
 
 
 def _warned(warnings: Sequence[str]) -> list[str]:
-    """The warnings, each on lines of its own."""
     lines = []
     for warning in warnings[:MOST_WARNINGS]:
         lines += ["warning:", *(_GUTTER + piece for piece in _pieces(visible(_cut(warning, SHOWN_OF_WARNING))))]
@@ -252,7 +247,6 @@ def _warned(warnings: Sequence[str]) -> list[str]:
 
 
 def _done(calls: Sequence[str]) -> list[str]:
-    """The calls that are done already, the latest ones."""
     if not calls:
         return []
     shown = [f"… {len(calls) - MOST_WARNINGS:,} calls before"] if len(calls) > MOST_WARNINGS else []
@@ -272,7 +266,6 @@ def _fair_share(lengths: Sequence[int], left: int) -> int:
 
 
 def _cut(text: str, limit: int) -> str:
-    """Head and tail of a long warning, and how much of it is between them."""
     if len(text) <= limit:
         return text
     head = limit * 2 // 3
@@ -355,11 +348,8 @@ async def _byte(descriptor: int) -> bytes:
 
 @contextlib.contextmanager
 def _woken_by_signals(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Let every signal wake the event loop.
-
-    Python only notes a signal that comes in the moment before the loop begins to wait, and its handler waits for the
-    next event. Here that is a key: Ctrl-C would have no effect.
-    """
+    """Python only notes a signal that comes in the moment before the loop begins to wait, and its handler waits for the
+    next event. Here that is a key: Ctrl-C would have no effect."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)

@@ -122,11 +122,8 @@ class Responses:
         return ToolError(message[:MAX_ERROR], status=status, outcome=outcome, cause=cause)
 
     def _cause(self, error: ToolError, attempt: Attempt, surely_not_done: bool) -> Cause | None:
-        """Return why no other program can help, if none can.
-
-        A call that may have been sent and got no answer: an effect is in doubt. A read shows that the service is down,
-        unless the service answered before: then other arguments may help.
-        """
+        """A call that may have been sent and got no answer: an effect is in doubt. A read shows that the service is
+        down, unless the service answered before: then other arguments may help."""
         tool = attempt.granted
         if error.cause != "unreachable":
             self.service_answered(tool, error.status)
@@ -138,11 +135,8 @@ class Responses:
         return None if tool.protocol.source.service in self._answering else "unreachable"
 
     def _cause_of_403(self, error: ToolError, attempt: Attempt) -> Cause | None:
-        """Return whether a 403 is about the credential that was sent, or about what this call asked for.
-
-        A service that took the credential in this run knows it. One that did not may refuse one resource, so a call
-        whose error blames the call alone has a second program, and no third.
-        """
+        """A service that took the credential in this run knows it. One that did not may refuse one resource, so a call
+        whose error blames the call alone has a second program, and no third."""
         tool = attempt.granted
         if not tool.sends_credential:
             return error.cause

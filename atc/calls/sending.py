@@ -208,7 +208,6 @@ class Sender:
         return await self._once_more(attempt, mark, lost)
 
     async def _once_more(self, attempt: Attempt, mark: _SentMark, lost: ToolError) -> Answered:
-        """Send a write whose answer was lost once more at once, with its idempotency key."""
         await asyncio.sleep(self.retry_wait_s if lost.retry_after is None else lost.retry_after)
         if not _may_be_sent_again(attempt, lost):
             raise lost
@@ -276,13 +275,8 @@ class Sender:
 
 
 async def _unless_cancelled(work: Coroutine[Any, Any, Answered]) -> Answered:
-    """Wait for a call in a task of its own: a tool may cancel that, never ours.
-
-    Whatever a tool that is cancelled returns or raises all the same, it was cut off: it is neither done nor refused.
-
-    Raises:
-        CancelledError: its time is up, or the run was stopped; or the tool cancelled itself.
-    """
+    """A tool may cancel the task of its call, never ours. Whatever it returns or raises all the same, it was cut off:
+    it is neither done nor refused."""
     task = asyncio.current_task()
     before = 0 if task is None else task.cancelling()
     try:
@@ -297,7 +291,6 @@ MAX_RETRY_AFTER_S = 10.0
 
 
 def _may_be_sent_again(attempt: Attempt, error: ToolError) -> bool:
-    """Return whether a call's answer was lost, and it may be sent again with its idempotency key: a write's alone."""
     entry, key = attempt.entry, attempt.idempotency
     if attempt.reads or key is None or entry is None or entry.state != "open" or not entry.sent:
         return False
@@ -307,8 +300,7 @@ def _may_be_sent_again(attempt: Attempt, error: ToolError) -> bool:
 
 
 def _keyed(attempt: Attempt) -> Transport:
-    """Return the transport of a call, which bears its idempotency key; each try of a read a new one, for a service may
-    answer with the failure that it remembers."""
+    """Each try of a read bears a new key: a service may answer with the failure that it remembers."""
     transport, key = attempt.granted.transport, attempt.idempotency
     assert transport is not None
     if key is None or not isinstance(transport, KeyedTransport):

@@ -204,13 +204,11 @@ def untrusted_arguments(
 
 
 def _names(origins: CallOrigins, protocol: Protocol) -> Iterator[str]:
-    """Yield the names of the arguments that have origins, without the ways to parts of them."""
     known = {name for each in parameters_of(protocol) for name in (each.name, each.original)}
     return (path for path in origins if path in known or path.partition(".")[0] not in origins)
 
 
 def _properties(schema: Mapping[str, Any], root: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the properties of an object's schema, those of its alternatives and of a list's items too."""
     found: dict[str, list[Any]] = {}
     for each in _alternatives(schema, root):
         properties = each.get("properties")

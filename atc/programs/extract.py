@@ -99,7 +99,6 @@ def _choose(programs: list[Program], tools: Collection[str]) -> Program:
 
 
 def _calls_a_tool(tree: ast.Module, tools: Collection[str]) -> bool:
-    """Return whether a block calls a tool, in whatever dialect."""
     return calls_one_of(tree, tools) or any(isinstance(n, ast.Name) and is_form(n.id) for n in walk(tree))
 
 
@@ -108,7 +107,6 @@ def _joined(programs: list[Program]) -> Program:
 
 
 def _as_program(block: str) -> Program:
-    """Return a block as a program: without a session's prompts and its margin, unless it parses as it is."""
     program = Program(block.strip("\n").rstrip() + "\n")
     if program.tree is not None:
         return program
@@ -123,13 +121,11 @@ def _as_program(block: str) -> Program:
 
 
 def _expanded(line: str) -> str:
-    """Return a text with tabs in its margin as spaces; those in the text of a line are its own."""
     body = line.lstrip(" \t")
     return line[: len(line) - len(body)].expandtabs(4) + body
 
 
 def _without_prose(text: str) -> Program | None:
-    """Return the first run of whole lines that parses and does something, as long as it goes."""
     lines = text.split("\n")
     starts = (index for index, line in enumerate(lines) if _CODE.match(line))
     tried = 0
@@ -145,7 +141,6 @@ def _without_prose(text: str) -> Program | None:
 
 
 def _runs(lines: list[str], start: int) -> Iterator[Program]:
-    """Ever shorter runs of lines from ``start``: each ends before the line that kept the last from parsing."""
     end = len(lines)
     for _ in range(8):
         program = Program("\n".join(lines[start:end]).rstrip() + "\n")

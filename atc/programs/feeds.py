@@ -95,7 +95,6 @@ class Feeds:
     # ------------------------------------------------------------------------------------------------------------------
 
     def _sites(self, call: Call) -> list[ToolCall]:
-        """Return the places in the program where a call can have been made."""
         if self.flow is None:
             return []
         return [
@@ -139,7 +138,6 @@ class Feeds:
         return len(text) <= len(self._task) and bool(re.search(rf"(?<!\w){re.escape(text)}(?!\w)", self._task))
 
     def _unfed_identifiers(self, name: str, given: Sequence[tuple[str, Path]], feeds: Sequence[Feed]) -> Iterator[Feed]:
-        """Yield the identifiers within an argument that no response fed, where others of it are fed by one."""
         fed = {feed.inside for feed in feeds}
         if any(feed.kind != "response" for feed in feeds):
             return  # it may be what was made from a response
@@ -154,11 +152,8 @@ class Feeds:
         return [c for c in before if c.attempt == call.attempt] or before
 
     def _equal(self, call: Call, name: str, value: Any, passed: Value) -> Iterator[Feed]:
-        """Yield the places of responses whose value an argument has, outer ones first: of the whole, else of parts.
-
-        The flow is followed into the argument along with its value: a field is compared with what the program put
-        there, and with nothing that it put beside it.
-        """
+        """The flow is followed into the argument along with its value: a field is compared with what the program put
+        there, and with nothing that it put beside it."""
         todo: list[tuple[Any, Path, Value, bool]] = [(value, (), passed, True)]
         below: dict[tuple[int, Any], tuple[Value, bool]] = {}
         known: dict[int, tuple[Value, _Places]] = {}  # the value is kept with them, so that its number stays its own
@@ -191,7 +186,6 @@ class Feeds:
                         todo.append((item, (*inside, step), inner, sure and explicit))
 
     def _places_of(self, call: Call, may_be: Value) -> _Places:
-        """Return the places of responses that a value is known to be, where it stands as it is."""
         found = _Places({}, [])
         for origin in sorted(may_be.origins, key=str) if not may_be.open else ():
             for source in self._sources(call, origin):
@@ -208,7 +202,6 @@ class Feeds:
         return found
 
     def _found(self, part: Any, known: _Places) -> list[tuple[Call, Path]]:
-        """Return those of the places that have a value, which is no empty one."""
         if not isinstance(part, dict | list):
             return [each for text, _ in leaves(part) for each in known.scalars.get(text, ())]
         found = []
@@ -279,7 +272,6 @@ class _Places(NamedTuple):
 
 
 def _size(value: Any, most: int) -> int:
-    """Return how many values stand in a value, with itself; of a larger one about ``most``."""
     size, todo = 0, [value]
     while todo and size < most:
         part = todo.pop()
@@ -297,7 +289,6 @@ def _within(value: Value, step: str | int) -> tuple[Value, bool]:
 
 
 def _bounded(feeds: Sequence[Feed]) -> list[Feed]:
-    """Return the first feeds of an argument, the surest first; the last says how many more there are."""
     ranked = sorted(feeds, key=lambda feed: feed.kind == "derived")
     most = MAX_INSIDE if any(feed.inside for feed in ranked) else MAX_FEEDS
     kept = ranked[:most]
@@ -307,7 +298,6 @@ def _bounded(feeds: Sequence[Feed]) -> list[Feed]:
 
 
 def _field(path: Path) -> str:
-    """Return the name of the field that a path leads to, or to an item of it."""
     return next((step for step in reversed(path) if isinstance(step, str)), "")
 
 
@@ -317,9 +307,7 @@ def _is_own_id(path: Path) -> bool:
 
 
 def _names(field: str, tool: str, path: Path) -> bool:
-    """Return whether the field of an argument may hold what stands at a place of a response: an identifier stands only
-    in a field that names its thing (``product_id`` or ``product`` has the ``id`` of products, ``quantity`` has none).
-    """
+    """An identifier stands only in a field that names its thing: ``product_id`` has the ``id`` of products."""
     if not is_identifier(_field(path), THINGS):
         return True
     words = words_of(field)
@@ -359,7 +347,6 @@ def _fitted(source: Call, path: Path) -> int:
 
 
 def _row(value: Any, path: Path) -> dict[str, Any]:
-    """Return the fields beside the one that a path leads to, the first short ones; nothing if it leads to none."""
     if not path or not isinstance(path[-1], str):
         return {}
     ((_, found),) = places(value, path[:-1], exact=True)
@@ -376,7 +363,6 @@ def _row(value: Any, path: Path) -> dict[str, Any]:
 
 
 def _position(protocol: Protocol | None, original: str) -> tuple[int, str]:
-    """Return a parameter's position and name for a program; a position that nothing has, where it has none."""
     parameters: Sequence[Parameter] = parameters_of(protocol) if protocol is not None else ()
     for position, parameter in enumerate(parameters):
         if parameter.original == original:

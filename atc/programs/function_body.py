@@ -93,7 +93,6 @@ def _of_scope(statement: ast.AST) -> Iterator[ast.AST]:
 
 
 def _bound_by(statement: ast.stmt) -> Iterator[str]:
-    """Yield the names that a statement of a class binds in the scope of the class."""
     for node in _of_scope(statement):
         match node:
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()):

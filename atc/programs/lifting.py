@@ -210,7 +210,6 @@ class _Walk:
             self._top(statement)
 
     def _top(self, node: ast.stmt) -> None:
-        """Walk a statement of the module, whose variables have values of their own."""
         target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
         target = node.target if isinstance(node, ast.AnnAssign) else target
         value = getattr(node, "value", None)
@@ -229,7 +228,6 @@ class _Walk:
         self._walk(node)
 
     def _walk(self, node: ast.AST) -> None:
-        """Walk what stands in a node, by what the node is."""
         match node:
             case ast.Expr(value=ast.Constant()) | ast.JoinedStr() | ast.Import() | ast.ImportFrom():
                 return  # a docstring; a text that is put together
@@ -271,7 +269,6 @@ class _Walk:
             self._walk(node)
 
     def _in(self, node: ast.expr, role: Role, hint: str, *, tuples: bool = False) -> None:
-        """Take the value at a place, or walk into what stands there."""
         value = _value_of(node, tuples=tuples)
         if value is not _NO_VALUE:
             self._add(Written(value, node, role, hint))
@@ -288,7 +285,6 @@ class _Walk:
             self._all(child_nodes(node))
 
     def _unpacked(self, target: ast.expr, value: ast.expr) -> list[tuple[str, ast.expr]]:
-        """Return what each name gets of ``a, b = 1, 2``."""
         if not isinstance(target, ast.Tuple | ast.List) or not isinstance(value, ast.Tuple | ast.List):
             return []
         if len(target.elts) != len(value.elts):
@@ -379,7 +375,6 @@ _NO_VALUE = _NoValue()
 
 
 def _value_of(node: ast.expr, *, tuples: bool = False) -> Any:
-    """Return the value that an expression writes out: a scalar, or a list of at least one of them."""
     scalar = _scalar_of(node)
     if scalar is not _NO_VALUE:
         return scalar
@@ -400,7 +395,6 @@ def _scalar_of(node: ast.expr) -> Any:
 
 
 def _called(node: ast.expr) -> str:
-    """Return what an expression calls its value: its name, or the key that it looks up."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
@@ -447,7 +441,6 @@ def _without(program: Program, statement: ast.stmt) -> Edit:
 
 
 def _uses(program: Program, nodes: Sequence[ast.expr], protocols: Mapping[str, Protocol]) -> list[list[Used]]:
-    """Return the arguments into which each of these expressions goes."""
     prefix = "lifted_"
     while prefix in program.source:
         prefix += "_"
@@ -469,8 +462,7 @@ def _padded(name: str, node: ast.expr) -> str:
 
 
 def _followed(program: Program, variables: Sequence[str], protocols: Mapping[str, Protocol]) -> dict[str, list[Used]]:
-    """Return the arguments into which each of these variables goes; by the program's own text where it cannot be
-    followed."""
+    """By the program's own text where a variable cannot be followed."""
     found: dict[str, list[Used]] = {name: [] for name in variables}
     if not variables:
         return found
@@ -493,7 +485,6 @@ def _followed(program: Program, variables: Sequence[str], protocols: Mapping[str
 
 
 def _called_at(program: Program, protocols: Mapping[str, Protocol]) -> list[tuple[str, int]]:
-    """Return the tools that a program names, each with the lines on which it is called, or else named."""
     calls = [
         (node.func.id, node.lineno)
         for node in program.nodes
@@ -505,7 +496,6 @@ def _called_at(program: Program, protocols: Mapping[str, Protocol]) -> list[tupl
 
 
 def _innermost(uses: Sequence[Used]) -> list[Used]:
-    """Return the places into which a value goes, without the arguments around them."""
     kept = []
     for use in dict.fromkeys(uses):
         deeper = any(
@@ -520,7 +510,6 @@ def _innermost(uses: Sequence[Used]) -> list[Used]:
 
 
 def _beside(program: Program, node: ast.expr, protocols: Mapping[str, Protocol]) -> list[Used]:
-    """Return the argument as which an expression itself is given to a tool."""
     for call in program.nodes:
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in protocols):
             continue
@@ -536,7 +525,6 @@ def _beside(program: Program, node: ast.expr, protocols: Mapping[str, Protocol])
 
 
 def _displayed(node: ast.expr, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], ast.expr]]:
-    """Yield an expression, and what stands in the dicts that it writes out."""
     yield path, node
     if isinstance(node, ast.Dict):
         for key, value in zip(node.keys, node.values, strict=True):

@@ -170,7 +170,6 @@ class _Linker:
         return self._checked(Linked(self._own, source, hoisted, tuple(parts), dict(self._kept), inner))
 
     def _checked(self, linked: Linked) -> Linked:
-        """Return a linked program that is what it should be: its own statements, then the definitions."""
         names = ", ".join(self._kept)
         if len(linked.source) > MAX_SOURCE:
             size = f"{len(linked.source):,} characters; the limit is {MAX_SOURCE:,}"
@@ -184,7 +183,6 @@ class _Linker:
         return linked
 
     def _collect(self, tool: Tool, outer: tuple[str, ...]) -> None:
-        """Note a kept program and those that it calls, innermost first."""
         if tool.name in outer:
             way = " → ".join([*outer[outer.index(tool.name) :], tool.name])
             raise NotLinked(f"the kept program {tool.name!r} calls itself ({way}): keep one that does not")
@@ -201,7 +199,6 @@ class _Linker:
             raise NotLinked(f"two kept programs are named {tool.name!r}: keep one of them under another name")
 
     def _function(self, tool: Tool) -> tuple[str, dict[int, int]]:
-        """Return the definition of a kept program, and by its lines those of the program's own text."""
         kept = _parsed(tool)
         if found := unfit_constructs(kept):
             unfit = found[0]
@@ -228,12 +225,7 @@ class _Linker:
         return text, numbers
 
     def _first_lines(self, tool: Tool, own: set[str], outside: set[str]) -> list[ast.stmt]:
-        """Return the statements by which a function begins, so that each name means what it means in the kept program.
-
-        Args:
-            tool: the kept program.
-            own: the names that its body binds. ``outside``: those that it has from outside.
-        """
+        """With these each name means what it means in the kept program."""
         made: list[ast.stmt] = []
         for name in sorted(own | outside):
             inner = tool.inner.get(name)
@@ -248,7 +240,6 @@ class _Linker:
         return made
 
     def _may_bind(self, name: str) -> bool:
-        """Return whether the outer program may give a name to something else."""
         return self._bound is None or name in self._bound
 
     def _alias(self, name: str, *, kept: bool) -> str:
@@ -298,7 +289,6 @@ def _parameters(tool: Tool) -> tuple[ast.arguments, list[ast.stmt]]:
 
 
 def _body(tree: ast.Module) -> list[ast.stmt]:
-    """Return the statements of a kept program as those of a function: without its docstring and its ``__future__``."""
     body = list(tree.body)
     if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
         body = body[1:] if isinstance(body[0].value.value, str) else body
@@ -334,8 +324,7 @@ def _as_text(annotation: ast.expr | None) -> ast.expr | None:
 
 
 def _bound_names(program: Program) -> set[str] | None:
-    """Return all names that a program binds anywhere, itself or in a function, which are more than those of its module;
-    ``None`` where it may bind any."""
+    """These are more than the names of its module; ``None`` where it may bind any."""
     found: set[str] = set()
     for node in program.nodes:
         match node:
@@ -361,8 +350,7 @@ def _name_of(node: ast.AST) -> str:
 
 
 def _scope_of(text: str) -> tuple[set[str], set[str]]:
-    """Return the names that the function of a text binds itself, without its parameters, and those that it, or a
-    function in it, has from outside."""
+    """The names that the text's function binds, but its parameters; those that it, or one in it, has from outside."""
     try:
         function = symtable.symtable(text, "kept", "exec").get_children()[0]
     except (SyntaxError, ValueError, RecursionError) as error:

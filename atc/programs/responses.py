@@ -272,13 +272,11 @@ def _part(call: Call, protocol: Protocol) -> Part | None:
 
 
 def _size(arguments: Mapping[str, Any]) -> int | None:
-    """Return how many items a call asks for."""
     sizes = (value for name, value in arguments.items() if flat(name) in SIZE)
     return next((value for value in sizes if type(value) is int), None)
 
 
 def _most(protocol: Protocol) -> list[Any]:
-    """Return the most items that a tool takes for the length of a page."""
     known = protocol.parameters.get("properties", {})
     return [schema.get("maximum") for name, schema in known.items() if flat(name) in SIZE and isinstance(schema, dict)]
 
@@ -315,7 +313,6 @@ class Uses:
         return any(origin.path == part.path and self._is_of(origin, part.call) for origin in origins)
 
     def _is_of(self, origin: Origin, call: Call) -> bool:
-        """Say whether a value comes from a call, by the lines of both."""
         ends = [span[1] for span in self._flow.calls if span[0] == origin.line]
         return origin.tool == call.tool and origin.line <= call.line <= max(ends, default=origin.line)
 
@@ -338,7 +335,6 @@ class Uses:
         return False
 
     def _is_found(self, comprehension: ast.comprehension, tests: Sequence[ast.expr], part: Part) -> bool:
-        """Say whether a comprehension takes the first item that is equal to something: ``next(…)``, ``[…][0]``."""
         made = self._parents.get(id(comprehension))
         match self._parents.get(id(made)):
             case ast.Call(func=ast.Name(id="next"), args=[_]) | ast.Subscript(slice=ast.Constant()):
@@ -348,14 +344,12 @@ class Uses:
         return False
 
     def _has_item(self, test: ast.expr, part: Part) -> bool:
-        """Say whether a test is that a field is equal to a literal, and some item of the response is so."""
         if not isinstance(test, ast.Compare):
             return False
         wanted = [(path, other.value) for path, other in self._equal(test, part) if isinstance(other, ast.Constant)]
         return any(value == literal for path, literal in wanted for _, value in places(part.call.value, path))
 
     def _equal(self, test: ast.expr, part: Part) -> list[tuple[tuple[Step, ...], ast.expr]]:
-        """Return what items are held equal to by a test: the way to the field, and the other side."""
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return [each for operand in test.values for each in self._equal(operand, part)]
         if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq) or len(test.ops) > 1:

@@ -135,7 +135,6 @@ def _made(statement: ast.stmt) -> str:
 
 
 def _differing(one: list[str], other: list[str]) -> tuple[set[int], set[int]]:
-    """Return the places of two lists at which they differ."""
     mine, theirs = set[int](), set[int]()
     for tag, begin, end, begins, ends in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
         if tag != "equal":
@@ -176,7 +175,6 @@ def _no_data(statements: Iterable[ast.stmt], plain: Collection[str], tools: Coll
 
 
 def _only_reads(statement: ast.stmt, tools: Collection[str]) -> bool:
-    """Whether a statement does no more than to read, to compute and to call these tools, for variables of its own."""
     match statement:
         case ast.Assign(targets=targets, value=value) if all(isinstance(each, ast.Name) for each in targets):
             return _is_pure(value, tools)
@@ -210,7 +208,6 @@ def _calls(statement: ast.stmt, tool: str, line: int) -> bool:
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
-    """Yield the names to which a statement gives a value, or may."""
     for node in walk(statement):
         if isinstance(node, ast.Name):
             if not isinstance(node.ctx, ast.Load):

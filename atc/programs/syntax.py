@@ -142,7 +142,6 @@ def is_generator(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _within(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """Yield all nodes of a body that belong to its own scope."""
     todo: list[ast.AST] = list(body)
     while todo:
         node = todo.pop()

@@ -154,7 +154,6 @@ def tool_parameters(
 
 
 def _groups(written: Iterable[Written], known: Known) -> list[_Group]:
-    """Return the values of a program that may be meant as one."""
     made: dict[tuple[str, ...], _Group] = {}
     for place in _parts(written, known):
         texts = place.value if isinstance(place.value, list) else [place.value]
@@ -171,7 +170,6 @@ def _groups(written: Iterable[Written], known: Known) -> list[_Group]:
 
 
 def _parts(written: Iterable[Written], known: Known) -> Iterable[Written]:
-    """Yield values, and the items of a list of which only some stand in the task."""
     for place in written:
         items, nodes = place.value, getattr(place.node, "elts", ())
         if (
@@ -187,7 +185,6 @@ def _parts(written: Iterable[Written], known: Known) -> Iterable[Written]:
 
 
 def _in_task(value: Any, task: str) -> bool:
-    """Return whether a value stands in the user's words."""
     if isinstance(value, list):
         return bool(value) and all(_in_task(item, task) for item in value)
     if isinstance(value, bool) or value is None:
@@ -216,7 +213,6 @@ def _inputs(program: Program, known: Known) -> list[_Group]:
 
 
 def _is_shown(group: _Group) -> bool:
-    """Return whether a value that stays is worth a word."""
     if group.uses:
         return True
     roles = {place.role for place in group.places}
@@ -224,7 +220,6 @@ def _is_shown(group: _Group) -> bool:
 
 
 def _edited(groups: list[_Group], inputs: list[_Group], lift: list[Any], constants: Collection[str]) -> list[str]:
-    """Make the user's choices; returns those that name nothing."""
     unknown = []
     for wanted in lift:
         found = [each for each in groups if each.source is None and _is_meant(each, wanted)]
@@ -242,7 +237,6 @@ def _edited(groups: list[_Group], inputs: list[_Group], lift: list[Any], constan
 
 
 def _is_meant(group: _Group, wanted: Any) -> bool:
-    """Return whether a user's word names a value: by the value, as text or JSON, or by the name it would have."""
     if type(wanted) is type(group.value) and wanted == group.value:
         return True
     if not isinstance(wanted, str):
@@ -255,7 +249,6 @@ def _is_meant(group: _Group, wanted: Any) -> bool:
 
 
 def _name(program: Program, known: Known, groups: Sequence[_Group]) -> None:
-    """Give each value the name that it has as a parameter."""
     for group in groups:
         statements = [place.variable for place in group.places if place.statement is not None]
         group.variable = (
@@ -278,7 +271,6 @@ def _name(program: Program, known: Known, groups: Sequence[_Group]) -> None:
 
 
 def _base(group: _Group, known: Known) -> str:
-    """Return what a value is called by the argument that it goes into, else by the program."""
     if not group.uses:
         hints = [place.hint for place in group.places if place.hint]
         return hints[0] if hints else "text" if isinstance(group.value, str) else "number"
@@ -293,7 +285,6 @@ def _base(group: _Group, known: Known) -> str:
 
 
 def _longer(group: _Group) -> list[str]:
-    """Return the argument's name with what its tool is about: ``city_name`` of ``find_cities(name=…)``."""
     if not group.uses:
         return []
     use = group.uses[0]
@@ -352,7 +343,6 @@ def _stated(use: Used, value: Any, known: Known) -> JsonSchema | None:
 
 
 def _given(call: RecordedCall, argument: str, use: Used) -> Iterable[Any]:
-    """Yield what a call was given at a place, as the program gave it and as it was sent."""
     for arguments in (call.arguments, call.sent):
         value: Any = (arguments or {}).get(argument)
         for key in use.path:
@@ -437,8 +427,7 @@ def _constant(group: _Group, known: Known) -> Constant:
 def _returned_beside(
     program: Program, known: Known, written: Iterable[Written], taken: Container[str]
 ) -> Iterable[Constant]:
-    """Yield what calls had returned and the program has in a place that no parameter can take: as a key, in a text that
-    is put together, in a pattern, as bytes. The user is to see it all the same."""
+    """In a place that no parameter can take, such as a key, or a text that is put together: the user is to see it."""
     looked_at = {node for place in written for node in walk(place.node)} if known.returned else set()
     found: dict[str, list[int]] = {}
     for node in program.nodes if known.returned else ():
@@ -460,7 +449,6 @@ def _names_one_thing(use: Used) -> bool:
 
 
 def _returned(value: Any, known: Known) -> str:
-    """Return the tool that had returned a value before the program had it; empty where none had."""
     for item in value if isinstance(value, list) else [value]:
         if not isinstance(item, bool) and (tool := known.returned.get(str(item))):
             return tool

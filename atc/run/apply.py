@@ -109,8 +109,7 @@ def with_plan_kept(run: Run, found: DryRun, program: str) -> DryRun:
 
 
 def _forms_of(attempt: Attempt) -> dict[str, Form]:
-    """Return how the arguments that are not known are made. A sandbox that does not say it may say what they rest on:
-    one place alone is taken for all of the argument."""
+    """A sandbox that does not say how may say what they rest on: one place alone is taken for all of the argument."""
     if (forms := attempt.request.forms) is not None:
         return original_arguments(attempt.granted.protocol, dict(forms))
     places: dict[str, list[Form]] = {}
@@ -232,17 +231,12 @@ def planned_run(stored: StoredRun, *, looking: bool = False) -> PlannedRun:
 
 
 def _dry_run_of(stored: StoredRun) -> dict[str, Any] | None:
-    """Return what the dry run found, as its trace has it: where it stopped, and what it did not see."""
     ends = (event["data"] for event in stored.latest() if event["kind"] == "run_ended")
     return next((data["dry_run"] for data in ends if isinstance(data.get("dry_run"), dict)), None)
 
 
 def _program_of(stored: StoredRun, plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the ``program_written`` of a plan's program, and its inputs, which the trace has with credentials masked.
-
-    Raises:
-        UsageError: the trace has others than those that ran.
-    """
+    """The trace has inputs with credentials masked. Raises UsageError where they are not those that ran."""
     for event in reversed([*stored.latest()]):
         data = event["data"]
         if event["kind"] != "program_written" or digest_of_text(str(data.get("program"))) != plan.program:

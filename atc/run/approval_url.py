@@ -115,12 +115,7 @@ async def ask(stored: StoredRun, settings: Settings, approval: Approval) -> None
 
 
 def _question(stored: StoredRun, nonce: str) -> tuple[bytes, set[int]] | None:
-    """Return what is sent, in JSON, and the numbers of the calls that wait; ``None`` where none does.
-
-    Raises:
-        _NoAnswer: it is too large, also without the ends of long arguments.
-        TraceError, JournalError: the run cannot be read, or another process works on it.
-    """
+    """Raises _NoAnswer where it is too large, also without the ends of long arguments; TraceError and JournalError."""
     from atc.calls.permissions.approvers import statement
 
     waiting, calls = waiting_run(stored), parked_calls(stored)
@@ -157,11 +152,7 @@ def signature_of(secret: bytes, body: bytes) -> str:
 
 
 async def _asked(url: str, secret: bytes, body: bytes) -> bytes | None:
-    """Return the body of the answer, whose signature is right; ``None`` where nobody has decided yet.
-
-    Raises:
-        _NoAnswer: there is none that counts.
-    """
+    """``None`` where nobody has decided yet. Raises _NoAnswer where no answer counts."""
     headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
     headers[SIGNATURE] = signature_of(secret, body)
     try:
@@ -197,11 +188,7 @@ async def _asked(url: str, secret: bytes, body: bytes) -> bytes | None:
 
 
 def _read(answer: bytes, nonce: str, calls: set[int]) -> list[_Decided]:
-    """Return the decisions of an answer.
-
-    Raises:
-        _NoAnswer: it is none to this question, or decides about another call, or about one twice: nothing of it counts.
-    """
+    """Raises _NoAnswer for one to another question, or about another call, or about one twice: nothing of it counts."""
     try:
         read = _Answer.model_validate(json.loads(answer, object_pairs_hook=_each_once))
     except (ValueError, RecursionError):  # a ValidationError is a ValueError
@@ -217,11 +204,7 @@ def _read(answer: bytes, nonce: str, calls: set[int]) -> list[_Decided]:
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON, whose names differ: of two values nobody knows which one was meant.
-
-    Raises:
-        ValueError: two are equal.
-    """
+    """Raises ValueError where two names are equal: nobody knows which of the values was meant."""
     made = dict(pairs)
     if len(made) < len(pairs):
         raise ValueError("a name stands twice")
@@ -235,7 +218,6 @@ def _take(
     permissions: Permissions | None,
     decided: dict[int, bool],
 ) -> str:
-    """Write down the decisions, each by itself, and note them; return why some were refused, empty if none was."""
     refused = ""
     for each in found:
         signatures = {each.call: each.signature}

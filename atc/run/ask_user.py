@@ -110,11 +110,6 @@ def asked_fault(needed: InputNeeded, run_id: str = "") -> Fault:
 
 
 def _usable(reply: object) -> str:
-    """Return what was answered, as a program gets it.
-
-    Raises:
-        ToolError: it is no text, or far too long.
-    """
     if reply is None or (isinstance(reply, str) and not reply.strip()):
         message = "the user cannot answer that: go on with what the task and the tools tell"
         raise ToolError(message, status="no_answer")
@@ -126,7 +121,6 @@ def _usable(reply: object) -> str:
 
 
 def _answered(broker: Broker) -> list[tuple[str, str]]:
-    """Return the questions of this task that an earlier process asked, with their answers, as the journal has them."""
     journal = broker.journal
     return [
         (str(entry.arguments.get("question", "")).strip(), entry.value)

@@ -178,11 +178,9 @@ class Author:
             self._past.remember([written])
 
     def _is_same(self, before: Written) -> bool:
-        """Whether the program that runs was written before, and has the values that it had then."""
         return before.source == self._source and self._has_same_inputs(before, {*before.names, *self._run.inputs})
 
     def _has_same_inputs(self, before: Written, names: Collection[str]) -> bool:
-        """Whether the values that have one of these names are those of before."""
         now = self._run.inputs
         used = [name for name in names if name in before.names or name in now]
         if before.inputs is None:
@@ -218,7 +216,6 @@ class Author:
         return tuple(sorted(saw))
 
     def _stood_before(self, tool: str, line: int) -> bool:
-        """Whether a write of the program that runs stood in one of before; found once for each line."""
         if (tool, line) not in self._stood:
             self._stood[tool, line] = self._stood_in_any(tool, line)
         return self._stood[tool, line]
@@ -247,7 +244,6 @@ def _is_followed(origins: CallOrigins) -> bool:
 
 
 def _is_own(tool: str) -> bool:
-    """Whether that is the name of a tool by which programs ask for something."""
     from atc.run import ask_user, find_tools, look
 
     return tool in (ask_user.NAME, find_tools.NAME, find_tools.DOCS, look.NAME)

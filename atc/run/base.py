@@ -172,11 +172,6 @@ def resumed_strategy(run_id: str, started: Mapping[str, Any], given: Strategy | 
 
 
 def _made(found: Any, name: str) -> Strategy:
-    """Return the strategy of a class, or the object itself.
-
-    Raises:
-        UsageError: it is neither.
-    """
     if isinstance(found, type) and issubclass(found, Strategy):
         try:
             return found()

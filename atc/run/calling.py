@@ -105,11 +105,6 @@ def _own_kept_of(agent: Agent, stored: StoredRun, trust_run: bool) -> str | None
 
 
 def _with_own_kept(agent: Agent, name: str) -> Agent:
-    """Return the same agent with a kept program of the data folder, which it does not offer, and with what it calls.
-
-    Raises:
-        UsageError: there is no such program, or it cannot be among these tools.
-    """
     read = read_places([WORD], own=agent.settings.kept_dir)
     tools, left = with_kept(agent.tools, [file for file in read.files if file.name not in agent.tools])
     missed = {each.name: each.reason for each in (*read.left_out, *left)}

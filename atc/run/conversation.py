@@ -257,7 +257,6 @@ class Conversation:
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
-        """Hold the conversation for one task."""
         if not self._busy.acquire(blocking=False):
             raise UsageError(
                 "a task of this conversation is under way: wait for its result, or open another conversation"
@@ -271,7 +270,6 @@ class Conversation:
 
     @contextlib.contextmanager
     def _next(self, task: str) -> Iterator[Upcoming]:
-        """Hold the conversation for the next task, and remember how it went."""
         with self._held():
             if self._pending:
                 raise UsageError(outcomes.conversation_waits(self.id, len(self._turns), self._pending, "resume()"))
@@ -346,7 +344,6 @@ class Conversation:
         return Turn(**shown)
 
     def _kept(self, name: str, value: Any) -> tuple[str, str]:
-        """Return a value as it is shown, and the name of the variable that has it; empty where none has."""
         value = self._redactor.value(value)
         text = value if isinstance(value, str) else as_text(value)
         if value is None or len(text) > MAX_INPUT or name_problem(name, self._agent.tools):

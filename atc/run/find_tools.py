@@ -121,7 +121,6 @@ class Finder:
         return [{"name": tool.name, "stub": render_stub(tool.protocol)} for tool in new]
 
     async def _reserve(self) -> int:
-        """Take room for what one search may add; where other searches hold the rest of it, wait for one to end."""
         while (room := min(AT_ONCE, IN_ALL - self._added - self._reserved)) <= 0:
             if self._added >= IN_ALL:
                 raise ToolError(f"this run has added {IN_ALL} tools already: use those", status="too_many_tools")

@@ -113,7 +113,6 @@ class Given(Strategy):
         await run.offer(tools)
 
     def _understood(self, run: Run) -> list[str]:
-        """Read the program, whatever its dialect; return the tools that it names, or may mean."""
         protocols = {protocol.name: protocol for protocol in run.all_tools.protocols}
         self._program, read = in_plain_python(self._program, protocols, self._inputs)
         self._read += [rewrite.note for rewrite in read]
@@ -180,7 +179,6 @@ class Given(Strategy):
 
 
 def _with_kept_files(findings: list[Finding], run: Run) -> list[Finding]:
-    """Return findings, which say of an unknown name that a program is kept by it and no kept one is offered."""
     if any(tool.kept is not None for tool in run.all_tools.values()):
         return findings  # they were asked for: it is left out, or a rule denies it
 
@@ -208,7 +206,6 @@ def origins_of(inputs: Collection[str], kept: Collection[str], *, by_user: bool)
 
 
 def _named(program: Program, run: Run, more: Collection[str]) -> list[str]:
-    """Return the tools that a program names, and ``more``, in the order of the agent's tools."""
     if program.tree is None:
         return []
     names = {node.id for node in program.nodes if isinstance(node, ast.Name)}.union(more)

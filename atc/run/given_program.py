@@ -125,7 +125,6 @@ def title_of(source: str, tools: Collection[str]) -> str:
 
 
 def _check_source(source: str) -> None:
-    """Raises UsageError for a program that is empty or too long."""
     if not source.strip():
         raise UsageError("the program is empty: write Python that calls tools and sets `answer`")
     if len(source) > MAX_SOURCE:
@@ -134,11 +133,6 @@ def _check_source(source: str) -> None:
 
 
 def _last_program(stored: StoredRun) -> str:
-    """Return the last program of a run.
-
-    Raises:
-        UsageError: it has none.
-    """
     programs = stored.programs()
     if not programs:
         raise UsageError(f"run {stored.run_id} was cut off before its program was there: send the program with it")
@@ -162,7 +156,6 @@ class _InputsBefore:
 
 
 def _revised(agent: Agent, name: str, dry_run: bool) -> tuple[StoredRun, Request, _InputsBefore]:
-    """Return a run that goes on with another program: where it is kept, its request, and its last inputs."""
     stored = agent.store.run(name) if RUN_ID.fullmatch(name) else agent.store.find(name)
     started = stored.first("run_started") if stored.exists else None
     if started is None or not stored.has_journal:

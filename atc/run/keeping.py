@@ -236,7 +236,6 @@ class _Run:
 
 
 def _constants_in(source: str) -> set[str]:
-    """Return the texts and numbers that a program has written out, as text."""
     program = Program(source)
     found = set()
     for node in program.nodes if program.tree is not None else ():
@@ -248,7 +247,6 @@ def _constants_in(source: str) -> set[str]:
 
 
 def _read(call: Mapping[str, Any], seen: dict[str, str], keys: set[str]) -> None:
-    """Note what a call returned, and the names of its fields."""
     value = call.get("value")
     for text, path in leaves(value, MAX_LEAVES):
         if distinct(text):
@@ -315,7 +313,6 @@ def _proposed(agent: Agent, stored: StoredRun, name: str, edits: Edits) -> tuple
 
 
 def _check_not_undone(stored: StoredRun) -> None:
-    """Raises UsageError for a run that somebody took back."""
     if not stored.has_journal:
         return
     try:
@@ -327,7 +324,6 @@ def _check_not_undone(stored: StoredRun) -> None:
 
 
 def _tools_of(program: Program, agent: Agent) -> list[str]:
-    """Return the tools that a program names, in the order of its text."""
     names = [node for node in program.nodes if isinstance(node, ast.Name) and node.id in agent.tools]
     return [*dict.fromkeys(each.id for each in sorted(names, key=lambda each: (each.lineno, each.col_offset)))]
 
@@ -342,8 +338,6 @@ def _doubts(run: _Run, stored: StoredRun) -> Iterator[Doubt]:
 
 
 def _about(program: Program, run: _Run, found: ToolParameters, used: Sequence[str]) -> str:
-    """Return what a tool does: the task, with parameters in the place of their values; of a program that was given,
-    its own first words."""
     if run.given:
         first = (ast.get_docstring(program.module) or "").strip() or program.source.split("\n", 1)[0]
         said = first.split("\n")[0].strip("#\"' ") if first.startswith("#") or ast.get_docstring(program.module) else ""
@@ -359,7 +353,6 @@ def _about(program: Program, run: _Run, found: ToolParameters, used: Sequence[st
 
 
 def _returns(recorded: Recording, program: Program) -> JsonSchema:
-    """Return the schema of the answer's type, where one was asked for, else of what was seen of it."""
     if recorded.answer is not None:
         return dict(recorded.answer)
     made = outline_of([recorded.value], vocabulary([program.source])).schema_seen()
@@ -397,7 +390,6 @@ def _unfit_names(name: str, agent: Agent, problems_of: Mapping[str, str], found:
 
 
 def _schema_problem(parameter: Lifted) -> str:
-    """Return why a parameter cannot have the schema that the user gave it; empty where it can."""
     try:
         ensure_valid_schema(parameter.json_schema, f"the schema of {parameter.name}")
     except ToolImportError as error:
@@ -425,7 +417,6 @@ def _unfit_program(
 
 
 def _unfit_schemas(parameters: Sequence[Lifted], returns: JsonSchema, *, redactor: Redactor) -> Iterator[Unfit]:
-    """Yield where a credential stands in what the file says of the tool's arguments and of its answer."""
     for each in parameters:
         if _has_credential(each.json_schema, redactor):
             yield Unfit(kind="credential", name=each.name, detail="schema")
@@ -439,7 +430,6 @@ def _has_credential(schema: JsonSchema, redactor: Redactor) -> bool:
 
 
 def _credentials(program: Program, redactor: Redactor) -> set[int]:
-    """Return the lines of a program on which a credential stands, in a text or a comment."""
     found = {
         node.lineno
         for node in program.nodes
@@ -460,7 +450,6 @@ def _unfit_for_check(program: Program, agent: Agent, used: Sequence[str], found:
 
 
 async def _tried(agent: Agent, made: Proposal, recorded: Recording) -> list[Unfit]:
-    """Call the tool that would be kept on the recorded calls, with the run's own values; return what went otherwise."""
     sandbox = agent._resources.sandbox()
     tools = {name: tool for name, tool in agent.tools.items() if name != made.name}
     values = {each.name: each.value for each in made.parameters}

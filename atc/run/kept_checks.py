@@ -101,7 +101,6 @@ class _Checks:
 
 
 def _check(tool: Tool, inputs: tuple[str, ...]) -> str:
-    """The first error of a kept program with its tools as they are now, in words; empty where there is none."""
     assert tool.kept is not None
     protocols = [each.protocol.model_copy(update={"name": name}) for name, each in tool.inner.items()]
     errors = (f for f in Checker(protocols).check(Program(tool.kept.program), inputs=inputs) if f.severity == "error")

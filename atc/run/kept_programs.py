@@ -171,7 +171,6 @@ class KeptPrograms:
         return made
 
     def _inner(self, name: str, tool: Tool, called: str, key: list[str] | None, depth: int) -> Tool:
-        """Return the tool that a kept program called: the one of its source, else the one of its name."""
         there = [*_reached(tool), *self._run.all_tools.values()]
         of_source = (each for each in there if key is not None and each.protocol.source.key == tuple(key))
         known = next(of_source, None) or next((each for each in there if each.name == called), None)
@@ -185,7 +184,6 @@ class KeptPrograms:
 
 
 def _calls_of(tool: Tool) -> Iterator[Tool]:
-    """Yield the tools that a kept program calls, itself or by another one; none is a kept program."""
     return (each for each in _reached(tool) if each.kept is None)
 
 
@@ -204,7 +202,6 @@ def _digest(program: str) -> str:
 
 
 def _texts(raw: object) -> Iterator[tuple[str, KeptText]]:
-    """Yield the kept programs that an event names; what is of another form is none."""
     for name, each in raw.items() if isinstance(raw, dict) else ():
         match each:
             case {"program": str(program), "parameters": dict(parameters), "inner": dict(inner), "sha256": str(sha256)}:

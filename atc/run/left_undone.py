@@ -53,7 +53,6 @@ def settled(ending: Ending, run: Run) -> Ending:
 
 
 def _unresolved(run: Run, left: LeftUndone) -> Iterator[Fault]:
-    """Yield the warnings about calls that the answer rests on, and that the run did not settle."""
     grounds = left.grounds
     for attempt, findings in run.unresolved.items():
         made = {call.tool: call.index for call in grounds if call.attempt == attempt}
@@ -169,9 +168,7 @@ class LeftUndone:
         return last | {self.broker.journal.stage: self.broker.journal.attempt}
 
     def _answers(self, call: Call) -> bool:
-        """Return whether the answer rests on the program that made a call. Without a program (its line is 0) the model
-        saw the call itself, and went on.
-        """
+        """Whether the answer rests on the call's program; without one (its line is 0) the model saw the call itself."""
         return call.attempt == self._last[call.stage] or not call.line
 
     @cached_property
@@ -200,7 +197,6 @@ class LeftUndone:
                 yield call
 
     def _failed(self) -> Iterator[Call]:
-        """Calls that failed, of the programs that the answer rests on, and that nothing made good."""
         for call in self.calls:
             if call.status not in ("failed", "refused") or not self._answers(call):
                 continue
@@ -215,18 +211,15 @@ class LeftUndone:
                 yield call
 
     def _stated(self) -> Iterator[Call]:
-        """Writes of the programs that the answer rests on whose response states an error, and that nothing made good.
-        A program that names the field looks at it. An answer that is made of the response is a fault of its own."""
+        """A program that names the field looks at it. An answer that is made of the response is a fault of its own."""
         for call in self.calls:
             if _states_error(call) and self._answers(call) and not self._is_mended(call) and not self._looks_at(call):
                 yield call
 
     def _looks_at(self, call: Call) -> bool:
-        """Return whether a program of the run names the field in which a response states an error."""
         return any(names_error(each, call) for each in self.programs)
 
     def _is_done(self, call: Call) -> bool:
-        """Return whether a write was refused because an earlier stage or task did the same."""
         if call.error_status != "already_done":
             return False
         journal, key = self.broker.journal, self.broker.key_of(call)
@@ -240,7 +233,6 @@ class LeftUndone:
         return any(entry.in_doubt and _request(entry) == _request(call) for entry in entries)
 
     def _is_mended(self, call: Call) -> bool:
-        """Return whether another call of the tool, or of its substitute, did later what a write failed to do."""
         instead = [each.tool for each in self.broker.broken_tools.substitutes(call.tool)]
         return self._made.after(call) or any(self._made.has(tool, since=call.index) for tool in instead)
 
@@ -292,8 +284,7 @@ def _is_refused_in_doubt(call: Call) -> bool:
 
 
 def _fault_of(call: Call, lines: Sequence[str]) -> Fault:
-    """The fault of a call that the program went on from; its line is given where the program's text names the tool
-    there, for a strategy may run more than it shows."""
+    """The line is given where the program's text names the tool there: a strategy may run more than it shows."""
     stated = call.body_error if call.succeeded else None
     text = lines[call.shown_line - 1] if 0 < call.shown_line <= len(lines) else ""
     said = bool(call.within) or call.tool in text

@@ -115,7 +115,7 @@ class Look:
         return answered
 
     async def _answered(self, request: CallRequest, call: CallHandler) -> CallReply:
-        """Answer one call. To look ends the program: it is refused while others are under way, and they after it."""
+        """To look ends the program: it is refused while others are under way, and they after it."""
         looks = request.tool == NAME
         if self._looking or self.values is not None:
             return self._run.broker.refuse(request, CallRefused("its program has ended", status="stopped"))
@@ -265,13 +265,11 @@ def _done(tool: str, arguments: dict[str, Any], value: Any) -> str:
 
 
 def _some(calls: Sequence[str]) -> list[str]:
-    """Return a line for each call, as far as there is room."""
     more = [wording.more_calls(len(calls) - MAX_CALLS)] if len(calls) > MAX_CALLS else []
     return [*(f"- {call}" for call in calls[:MAX_CALLS]), *more]
 
 
 def _newest(programs: Iterable[str]) -> list[str]:
-    """Return the latest programs for which there is room, in order; the last one always, in part where it is long."""
     shown: list[str] = []
     room = MAX_PROGRAMS
     for program in reversed([*programs]):
@@ -283,7 +281,6 @@ def _newest(programs: Iterable[str]) -> list[str]:
 
 
 def _within(values: dict[str, Any]) -> str:
-    """Return the values in brief, in :data:`SHOWN_TOKENS` at most; the oldest by name alone if there is no room."""
     left = [*values]
     while True:
         brief = previews({name: values[name] for name in left}, ROOM - MAX_NAMES)

@@ -200,11 +200,8 @@ def _doubted(
 
 
 def _repaired(found: CallOrigins, given: Mapping[str, Any], asked: AskedAbout) -> CallOrigins:
-    """Return the origins of the arguments that are sent, of those that the program gave, both as the tool names them.
-
-    A repair by rule makes an argument of what the program gave: of that argument, or of whatever it gave. What a model
-    gave in its place can have any origin.
-    """
+    """A repair by rule makes an argument of what the program gave: of that argument, or of whatever it gave. What a
+    model gave in its place can have any origin."""
     if not (asked.repairs or asked.by_model) and asked.sent.keys() <= found.keys():
         return found
     everything: Origins = frozenset().union(*found.values())
@@ -261,7 +258,6 @@ def _seen(found: CallOrigins, asked: AskedAbout, calls: Iterable[Call]) -> CallO
 
 
 def _at(arguments: Mapping[str, Any], path: str) -> list[Any]:
-    """Return what stands at a path of a call's arguments: of a list, what stands there in each item."""
     name = next((name for name in arguments if path == name or path.startswith(f"{name}.")), None)
     if name is None:
         return []

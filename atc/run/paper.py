@@ -81,7 +81,6 @@ class Paper(Strategy):
 
 
 def _without_rules(run: Run) -> None:
-    """Act at temperature 0 and without the rules and repairs of ATC, in this run."""
     run.settings = run.settings.model_copy(update={"rules": "none", "temperature": 0.0})
     run.broker.rules = frozenset()
     run.broker.repairs.key_aliases = {}
@@ -147,7 +146,6 @@ def _result(program: Program, outcome: Outcome, fault: Fault) -> Fault:
 
 
 def _trace(program: Program, error: ProgramError) -> str:
-    """Return the exception, then each frame with its line, the innermost last."""
     frames = error.trace[-MAX_FRAMES:] or ((("<module>", error.line),) if error.line else ())
     lines = (f"  line {line}, in {name}: {program.line(line).strip()[:300]}" for name, line in frames)
     return "\n".join([f"{error.type}: {error.message}", *lines])

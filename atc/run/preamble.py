@@ -146,7 +146,6 @@ def cut(text: str, limit: int) -> str:
 
 
 def _within(turns: Sequence[Turn], room: int, variables: bool, short: bool) -> tuple[list[str], list[str]]:
-    """Return the newest turns that fit, the oldest first, with their variables. Older ones are cut, then left out."""
     blocks: list[str] = []
     named: list[str] = []
     for turn in reversed(turns):

@@ -139,10 +139,7 @@ def _joined(parts: Iterator[str], room: int) -> str:
 def _parts(
     value: Any, items: int, texts: int, depth: int, masked: bool, key: str = "", *, counted: bool = False
 ) -> Iterator[str]:
-    """Yield the text of a value in parts, so that whoever joins them can end early.
-
-    ``counted``: the length of a list stands before its items, for the text may be cut behind them.
-    """
+    """In parts, so that whoever joins them can end early. ``counted``: a list's length stands before its items."""
     if masked and not isinstance(value, dict | list | bytes | bytearray):
         value = mask_leaf(value[:MAX_MASKED] if isinstance(value, str) else value, key)
     match value:

@@ -172,7 +172,6 @@ class ProgramLoop:
         return self._warned.get(draft.source, Warned())
 
     def _known(self) -> str:
-        """The task, and all values so far, as text."""
         given = [call.value for call in self.run.broker.calls if call.succeeded]
         given += self.run.inputs.values()
         return " ".join([self.run.task, self.run.preamble.known, *map(as_text, given)])

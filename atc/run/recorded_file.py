@@ -229,12 +229,7 @@ def read_recording(file: Path) -> Recording:
 
 
 def _read(file: Path) -> bytes:
-    """Return what is in a file.
-
-    Raises:
-        OSError: it cannot be read, or is no ordinary file.
-        UsageError: it is too large.
-    """
+    """Raises OSError for what cannot be read, or is no ordinary file, and UsageError for what is too large."""
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not keep us waiting
     with os.fdopen(descriptor, "rb") as opened:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

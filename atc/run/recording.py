@@ -107,7 +107,6 @@ def _masked(run_id: str, where: str, what_to_do: str) -> UsageError:
 
 
 def _with_start(made: Recording, stored: StoredRun) -> Recording:
-    """Add the clock and the seed of the program, where its journal has them."""
     if not stored.has_journal:
         return made
     try:
@@ -209,17 +208,11 @@ class _Trace:
 
 
 def _given(call: Mapping[str, Any]) -> Any:
-    """Return the arguments as the program gave them, packed."""
     original = call.get("original")
     return call["arguments"] if original is None else original
 
 
 def _recorded(call: Mapping[str, Any], given: Any, run_id: str) -> RecordedCall:
-    """Return a call as the program saw it.
-
-    Raises:
-        UsageError: the trace does not have all of it.
-    """
     where = f"call {call['index']} of {call['tool']}"
     if call["status"] in ("planned", "pending"):
         raise UsageError(f"run {run_id} cannot be replayed: {where} was not made")
@@ -242,7 +235,6 @@ def _recorded(call: Mapping[str, Any], given: Any, run_id: str) -> RecordedCall:
 
 
 def _all_pages(read: Mapping[str, Any], by_index: Mapping[int, Mapping[str, Any]], run_id: str) -> RecordedCall:
-    """Return an ``all_pages`` as the program saw it: the items of all pages, or the error of one."""
     failed = by_index.get(read.get("failed", 0))
     first = next(iter(read["calls"]), None)
     about = by_index[first[0]] if first is not None else failed

@@ -135,7 +135,6 @@ class Recovery:
             await offer(run.all_tools.only(*new))
 
     def _may_take_its_place(self, broken: str, cause: Cause | None, by: str) -> bool:
-        """Return whether a tool can be called now that another one broke, for this cause."""
         run = self._run
         tool = run.all_tools.get(by)
         if tool is None or tool.transport is None or tool.drifted or by in run.broker.broken_tools:
@@ -148,10 +147,8 @@ class Recovery:
     def _substitutes(
         self, name: str, effect: Effect, reads: Collection[Path] = (), cause: Cause | None = None
     ) -> tuple[Replacement, ...]:
-        """Return what can be called in the place of a tool: callable, and not broken itself. Of a write one alone.
-        Where the tool wants a credential, none that lacks one; where its service cannot be reached, none of this
-        service.
-        """
+        """Of a write one alone. Where the tool wants a credential, none that lacks one; where its service cannot be
+        reached, none of this service."""
         from atc.catalogue.graph.substitutes import substitutes_of  # only here, as above
 
         run = self._run
@@ -188,7 +185,6 @@ class Recovery:
         return _is_down(call) or self._fails_again_and_again(call.tool)
 
     def _surely_refused(self, call: Call) -> bool:
-        """Return whether a write did nothing, and no other write of the run may have done it."""
         journal = self._run.broker.journal
         entry = journal.entries.get(call.index)
         return entry is not None and entry.state == "refused" and not journal.doubtful_tools()
@@ -200,7 +196,6 @@ class Recovery:
 
 
 def _is_down(call: Call) -> bool:
-    """Return whether a failure is not about the arguments, by its cause or its status."""
     status = call.error_status
     if call.cause is not None:
         return call.cause in _DOWN
@@ -210,7 +205,6 @@ def _is_down(call: Call) -> bool:
 
 
 def _read_of(program: Program, tool: str, tools: Toolset) -> Sequence[Path]:
-    """Return the places of a tool's response that a program reads, as far as they are known; the deepest alone."""
     if program.tree is None:
         return ()
     flow: Flow = program.flow({protocol.name: protocol for protocol in tools.protocols})

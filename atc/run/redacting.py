@@ -159,10 +159,7 @@ def _constants_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _any_of(texts: Iterable[str], flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str] | None:
-    """Return what finds the longest of some texts, short ones as words; ``None`` without any.
-
-    What begins alike is looked for once, so its time grows with the text that is searched, and not with their number.
-    """
+    """What begins alike is looked for once, so its time grows with the text that is searched, not with their number."""
     some = sorted({*filter(None, texts)})
     long = _branches([text for text in some if len(text) >= MIN_WITHIN])
     short = _branches([text for text in some if len(text) < MIN_WITHIN])
@@ -190,7 +187,6 @@ def _same_begin(one: str, other: str) -> str:
 
 
 def _find(value: Any, texts: dict[str, str], taken: set[str], numbers: dict[float, float]) -> None:
-    """Find a stand-in for a value, if it has none yet."""
     if not isinstance(value, str):
         numbers.setdefault(value, _number_for(value, len(numbers)))
     elif value and value not in texts:
@@ -199,7 +195,6 @@ def _find(value: Any, texts: dict[str, str], taken: set[str], numbers: dict[floa
 
 
 def _text_for(text: str, number: int, taken: set[str]) -> str:
-    """Return another text of the same form: letters for letters, digits for digits, all else as it is."""
     if isinstance(text, _Base64):
         return base64.b64encode(random.Random(number).randbytes(len(base64.b64decode(text)))).decode()
     for turn in range(100):
@@ -219,7 +214,6 @@ def _letter(letter: str, chance: random.Random) -> str:
 
 
 def _number_for(value: float, number: int) -> float:
-    """Return another number of the same sign and as many digits."""
     chance, sign = random.Random(number), -1 if value < 0 else 1
     if isinstance(value, int):
         digits = len(str(abs(value)))
@@ -279,7 +273,6 @@ class _Base64(str):
 
 
 def _leaves(value: Any, place: Steps) -> Iterator[tuple[Steps, Any]]:
-    """Yield the texts and numbers in a value, with their places."""
     if isinstance(value, dict):
         for key, item in value.items():
             is_bytes = key == TAG and len(value) == 1 and isinstance(item, str)
@@ -307,7 +300,6 @@ def secrets_in(data: Mapping[str, Any], redactor: Redactor) -> list[str]:
 
 
 def _texts_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each text of a recording that is of its run, with its place."""
     yield from _texts({key: data[key] for key in (*_TEXTS, *_VALUES) if key in data})
     for name, tool in data.get("tools", {}).items():
         yield from _texts(tool.get("schemas"), ("tools", name, "schemas"))
@@ -316,7 +308,6 @@ def _texts_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _texts(value: Any, place: Steps = ()) -> Iterator[tuple[str, str]]:
-    """Yield each text of a value, keys and numbers too, with its place."""
     if isinstance(value, str):
         yield dotted(place), value
     elif isinstance(value, dict):

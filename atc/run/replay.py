@@ -100,11 +100,6 @@ async def replay(
 
 
 def _start(recorded: Recording) -> ProgramStart | None:
-    """Return the clock and the seed that the program had.
-
-    Raises:
-        UsageError: what the recording has there is neither.
-    """
     if recorded.at is None:
         return None
     try:
@@ -114,7 +109,6 @@ def _start(recorded: Recording) -> ProgramStart | None:
 
 
 def _of_outcome(recorded: Recording, outcome: Outcome) -> Iterator[Difference]:
-    """Yield how a program ended otherwise than it did when it was recorded."""
     if not outcome.answered:
         error = outcome.error
         reason = f"{error.type}: {error.message}" if error is not None else outcome.detail or outcome.kind
@@ -167,7 +161,6 @@ class _Answers:
         return CallReply(error=message, status=NOT_RECORDED)
 
     def _asked(self, request: CallRequest) -> _Asked:
-        """Return a call with the names that its tool knows; of an ``all_pages``, the tool that it reads."""
         tool, given, pages = request.tool, request.arguments, False
         if tool == ALL_PAGES and ALL_PAGES not in self.recorded.tools:
             name, inner = given.get("tool"), given.get("arguments")
@@ -193,7 +186,6 @@ class _Answers:
             yield Difference(kind="not_made", tool=call.tool, arguments=_cut(call.arguments), line=call.line)
 
     def _nearest(self, asked: _Asked, left: Iterable[RecordedCall]) -> tuple[RecordedCall | None, list[Change]]:
-        """Return the recorded call that is most like one, and how it differs: of those that were not made, if any."""
         of_tool = [call for call in left if call.tool == asked.tool]
         of_tool = of_tool or [call for call in self.recorded.calls if call.tool == asked.tool]
         found = [(call, changes(call.arguments, asked.arguments)) for call in of_tool[:MAX_COMPARED]]
@@ -201,7 +193,6 @@ class _Answers:
 
 
 def _cut(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments as a difference shows them: long ones as the beginning of their text."""
     texts = {name: as_text(value) for name, value in arguments.items()}
     return {
         name: value if len(texts[name]) <= MAX_TEXT else shortened(texts[name], MAX_TEXT)

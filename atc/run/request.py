@@ -295,8 +295,7 @@ def _make(store: RunStore, stored: StoredRun) -> None:
 
 
 async def _in_a_thread(store: RunStore, stored: StoredRun, *, resumed: bool) -> Journal:
-    """Open a kept run's journal in a thread: it may be long, as the trace that it is held against may be, and a
-    database may be slow."""
+    """The journal may be long, as the trace that it is held against may be, and a database may be slow."""
 
     def opened() -> Journal:
         _make(store, stored)
@@ -392,18 +391,12 @@ def parked_before(started: Mapping[str, Any]) -> bool:
 
 
 def _said_as_before(started: Mapping[str, Any]) -> bool | None:
-    """Return whether a resumed run was begun with a sentence."""
     settings = started.get("settings")
     before = settings.get("sentence") if isinstance(settings, Mapping) else None
     return before if isinstance(before, bool) else None
 
 
 def _open_question(stored: StoredRun) -> str:
-    """Return the question that a run ended with.
-
-    Raises:
-        UsageError: it ended otherwise.
-    """
     ended = stored.last("run_ended") or {}
     question = ended.get("question")
     if ended.get("status") != "needs_input" or not isinstance(question, str):

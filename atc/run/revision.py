@@ -386,13 +386,11 @@ class RevisionPrompt:
 
 
 def _finished(fault: Fault | None) -> dict[str, int]:
-    """Return how many calls of a program succeeded, and how many it made, where some failed."""
     finished, made = (0, 0) if fault is None else (fault.calls_finished, fault.calls_made)
     return {"finished": finished if finished < made else 0, "made": made}
 
 
 def _problems(revision: Revision) -> list[str]:
-    """Return what went wrong with a program, a line for each."""
     fault = revision.fault
     if fault is None:
         found = revision.findings[:MAX_FINDINGS]
@@ -427,7 +425,6 @@ def _as_seen(revision: Revision, later: Sequence[Revision]) -> Revision:
 
 
 def _problem(revision: Revision) -> str:
-    """Return what went wrong with a program that was revised since, in one sentence."""
     fault = revision.fault
     if fault is not None and not fault.substitutes:
         return wording.fault_alone(fault)
@@ -435,7 +432,6 @@ def _problem(revision: Revision) -> str:
 
 
 def _warnings(revision: Revision) -> list[str]:
-    """Return what the check had warned about in a program that ran: where it failed, and what no error tells."""
     fault = revision.fault
     found = (
         [fault.finding]
@@ -447,7 +443,6 @@ def _warnings(revision: Revision) -> list[str]:
 
 
 def _tools_at_fault(revision: Revision | None) -> list[str]:
-    """Return the tools whose documents the next program needs to be written from."""
     if revision is None:
         return []
     named: list[Fault | Finding] = [revision.fault] if revision.fault is not None else [*revision.findings]
@@ -455,7 +450,6 @@ def _tools_at_fault(revision: Revision | None) -> list[str]:
 
 
 def _earlier(history: Sequence[Revision]) -> list[dict[str, Any]]:
-    """Return the programs before the last one: how each went, and what was changed of it; of many the latest."""
     made: list[dict[str, Any]] = []
     left = MAX_EARLIER
     for number in range(len(history) - 1, 0, -1):
@@ -475,7 +469,6 @@ def _earlier(history: Sequence[Revision]) -> list[dict[str, Any]]:
 
 
 def _difference(before: str, after: str) -> str:
-    """Return a unified diff without its head; empty where a program is too long to be compared."""
     lines = before.splitlines(), after.splitlines()
     if max(map(len, lines)) > MAX_COMPARED:
         return ""

@@ -311,7 +311,6 @@ class Run:
         return {"key_aliases": {tool: dict(keys) for tool, keys in table.items()}} if table else {}
 
     def _with_used(self, found: Toolset) -> Toolset:
-        """What was found for a task, and the tools of the tasks before it; these take half the places at most."""
         most = self.settings.max_tools
         used = [name for name in self.preamble.tools if name in self.all_tools][: most // 2]
         missing = [name for name in used if name not in found]
@@ -329,7 +328,6 @@ class Run:
         return await self.catalogue.find(query, limit or self.settings.max_tools, self._ask_for_tools)
 
     async def _ask_for_tools(self, messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
-        """Ask the model that plans the search for tools."""
         if self.planner is None:
             return await self.ask("tools", messages, max_tokens=max_tokens, **form)
         given = {"temperature": 0.0, "seed": self.settings.seed, "max_tokens": max_tokens} | form
@@ -466,12 +464,7 @@ class Run:
         return outcome
 
     def _joined(self, own: Program) -> tuple[Linked | None, dict[str, Tool], dict[str, dict[str, Any]]]:
-        """Join a program with the kept programs that it calls; return that, the tools that it can call, and those that
-        it names as the trace has them. In a thread: it may be long.
-
-        Raises:
-            NotLinked: they cannot be joined.
-        """
+        """In a thread: it may be long. Raises NotLinked where they cannot be joined."""
         linked, broker = self.kept.link(own), self.broker
         tools = {name: tool for name, tool in self.tools.items() if tool.kept is None}
         if linked is not None:
@@ -665,8 +658,6 @@ class Run:
 
 
 def _marked(call: CallHandler, linked: Linked) -> CallHandler:
-    """Return what handles the calls of a linked program: each knows the kept program that made it, by its line."""
-
     async def handled(request: CallRequest) -> CallReply:
         outer = request.outer if request.outer <= linked.own_lines else 0
         return await call(request._replace(within=linked.within(request.line), outer=outer))

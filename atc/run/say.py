@@ -90,7 +90,6 @@ def _texts(calls: Iterable[Call]) -> Iterator[str]:
 
 
 def _compared(program: Program) -> Iterator[str]:
-    """The literals that a program compares with, such as the name of the city by which it filters."""
     for node in program.nodes:
         if isinstance(node, ast.Compare):
             for side in (node.left, *node.comparators):
@@ -98,7 +97,6 @@ def _compared(program: Program) -> Iterator[str]:
 
 
 def _documents(run: Run, calls: Iterable[Call]) -> Iterator[str]:
-    """The documents of the tools that were called."""
     for name in dict.fromkeys(call.tool for call in calls):
         if (tool := run.broker.tools.get(name)) is not None:
             document = tool.protocol
@@ -110,10 +108,7 @@ def _is_abbreviation(claim: str) -> bool:
 
 
 def _invented(said: str, program: Program, known: Iterable[str]) -> Iterator[str]:
-    """The numbers and names of a sentence that the program wrote out itself, and that nothing known has.
-
-    What it wrote out is what stands in its literals: a number that it computed is in none.
-    """
+    """What it wrote out is what stands in its literals: a number that it computed is in none."""
     claims = {claim for claim in _CLAIM.findall(said) if not _is_abbreviation(claim)}
     if not claims:
         return

@@ -158,7 +158,6 @@ class Settling:
         return tuple(each.found for each in doubts)
 
     def _doubt(self, entry: CallEntry) -> Doubt:
-        """Return a call in doubt with the read that may settle it."""
         name = self._broker.name_now(entry.tool, entry.key.source)
         written = self.agent.tools[name].protocol if name is not None and name in self.agent.tools else None
         doubt = Doubt(entry, None if written is None else settle_of(tables_of(self.agent), written))
@@ -181,7 +180,6 @@ class Settling:
         return doubt
 
     def _only_reads(self, tool: Tool) -> bool:
-        """Return whether a tool is a read, now and in all that the run knows of it."""
         acted = self.journal.acted(tool.name, self._broker.source_of(tool.name))
         return tool.protocol.effect is Effect.READ and acted is None
 
@@ -196,11 +194,7 @@ class Settling:
             doubt.stays("failed", self._redactor.text(str(error)))
 
     async def _reads(self, doubt: Doubt) -> bool | None:
-        """Make the read of a call in doubt, and settle the call if it was done.
-
-        Returns:
-            ``True``: it was. ``False``: the read says that it was not, once. ``None``: neither.
-        """
+        """``True``: the call was done. ``False``: the read says that it was not, once. ``None``: neither."""
         if doubt.tool is None or doubt.settle is None:
             return None
         request = CallRequest(doubt.entry.number, doubt.tool.name, doubt.arguments, 0)
@@ -258,11 +252,6 @@ def _holds(conditions: Iterable[Condition], facts: dict[str, Any]) -> bool:
 
 
 def _chosen(journal: Journal, numbers: Sequence[int] | None) -> list[CallEntry]:
-    """Return the calls in doubt of these numbers, or all.
-
-    Raises:
-        UsageError: one of them is not in doubt.
-    """
     doubtful = {entry.number: entry for entry in journal.entries.values() if entry.in_doubt}
     if numbers is None:
         return [*doubtful.values()]
@@ -395,8 +384,6 @@ def _given_up_at(stored: StoredRun) -> tuple[dict[int, float], float]:
 
 
 def _noting(stored: StoredRun, redactor: Redactor) -> Noted:
-    """Return what writes a settled call into the trace of its run."""
-
     def noted(found: SettledCall) -> None:
         data = settled_event(found)
         trace = stored.open_trace()

@@ -136,7 +136,6 @@ class ToolRequests:
         self._run.emit("tools_chosen", {"tools": offered, "found": list(tools)})
 
     def _with_finder(self, tools: Toolset) -> Toolset:
-        """Return these tools, and beside them the one that looks for the others, where there are any."""
         run = self._run
         wanted = run.settings.find_tools
         offered = tools + run.all_tools.only(*(n for n in self._planned if n not in tools))
@@ -144,7 +143,6 @@ class ToolRequests:
         return tools if self._finder is None else tools + Toolset([self._finder.tool])
 
     async def _offer(self, tools: Toolset) -> None:
-        """Offer these tools, and ``tool_docs`` beside them where the prompt shows one of them in part."""
         await self._show(tools)
         if self._docs is not None:
             if self._writer.cut and self._docs.tool.name not in tools:

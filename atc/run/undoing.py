@@ -155,11 +155,6 @@ class Undoing:
         return tools[name] if source is None or known is None else None
 
     def _inverse_of(self, tool: Tool) -> CallText | None:
-        """Return the inverse of a tool's calls.
-
-        Raises:
-            UsageError: what the tool's own function says of it is no call.
-        """
         if (named := undo_of(tables_of(self.agent), tool.protocol)) is not None or not tool.undo:
             return named
         try:
@@ -338,7 +333,6 @@ async def undo_run(agent: Agent, run_id: str, *, dry_run: bool = False) -> Undon
 
 
 def _feed(name: str, given: Any, entry: CallEntry) -> Feed:
-    """Return where an argument of an inverse comes from."""
     if not isinstance(given, Reference):
         return Feed(argument=name, kind="program")
     kind: Literal["response", "same"] = "response" if given.of == "response" else "same"
@@ -346,7 +340,6 @@ def _feed(name: str, given: Any, entry: CallEntry) -> Feed:
 
 
 def _flow(raw: Any) -> DataFlow | None:
-    """Return the data flow of a call in a trace; ``None`` where it has none that is whole."""
     try:
         flow = DataFlow.model_validate(raw)
     except ValidationError:
@@ -355,7 +348,6 @@ def _flow(raw: Any) -> DataFlow | None:
 
 
 def _origins(given: Any, entry: CallEntry, flow: DataFlow | None) -> Origins:
-    """Return the origins of an argument of an inverse: those of the call that it undoes, through its response too."""
     if isinstance(given, str | int | float | None):
         return frozenset({Origin(kind="literal")})
     if flow is None or not isinstance(given, Reference):

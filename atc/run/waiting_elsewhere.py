@@ -60,7 +60,6 @@ class WaitingElsewhere:
 
 
 def _lines(stored: StoredRun, most: int) -> tuple[list[bytes], int]:
-    """Return the lines of a journal that say what waits, and how many bytes were read for them."""
     found, read = [], 0
     with contextlib.suppress(OSError, EnvironmentProblem):  # it was just pruned
         for line in stored.peeked():
@@ -73,7 +72,6 @@ def _lines(stored: StoredRun, most: int) -> tuple[list[bytes], int]:
 
 
 def _waiting(lines: Iterable[bytes]) -> list[tuple[_Known, float]]:
-    """Return the calls that wait, with or without approval, and since when."""
     waiting: dict[int, tuple[_Known, float]] = {}
     now = time.time()
     for line in lines:

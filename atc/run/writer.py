@@ -162,7 +162,6 @@ class Writer:
         )
 
     def _by_layer(self, names: Iterable[str]) -> list[str]:
-        """Return the tools in the order in which they are shown: what is in no layer stands last."""
         return sorted(names, key=lambda name: self._layer.get(name, len(self._layer)))
 
     def show_whole(self, names: Collection[str]) -> None:
@@ -176,7 +175,6 @@ class Writer:
 
     @cached_property
     def _fixed(self) -> list[Message]:
-        """Return the messages that stand before the task in every prompt of the run."""
         system = "system_brief" if self._example else "system"
         text = prompt(system, say=self._settings.sentence, typed=bool(self._answer_type))
         fixed = [Message("system", text, fixed=True)]
@@ -287,7 +285,6 @@ class Writer:
         return [*base, asked, *edits]
 
     async def _about(self, history: Sequence[Revision], calls: Sequence[Call], above: Fit | None) -> str:
-        """Return the part of a prompt about the programs so far, within its room. ``above``: the tools before it."""
         made = RevisionPrompt(
             history,
             calls,
@@ -306,7 +303,6 @@ class Writer:
         return text
 
     def _documents(self, names: Sequence[str]) -> Fit:
-        """Return the documents of some tools, as the prompt shows tools."""
         protocols = [protocol for name, protocol in self._graph.protocols_with_shapes.items() if name in names]
         if (
             self._options.tools == "json"
@@ -328,7 +324,6 @@ class Writer:
         return before.rfind("\n") + 1
 
     def _task_message(self, shown: Fit, preamble: str | None = None) -> str:
-        """Return the task and its tools. ``preamble``: what stands between them, in place of the writer's."""
         return prompt(
             "task",
             stubs=fenced(shown.text),
@@ -348,10 +343,8 @@ class Writer:
         )
 
     async def _tools_within(self, base: Sequence[Message], feedback: Sequence[Message]) -> Fit:
-        """Return the tools as there is room for them; the same as before if they still fit, for the model's cache.
-
-        Where they are shortened, room for notes on programs that fail is kept from the first.
-        """
+        """The same as before if they still fit, for the model's cache. Where they are shortened, room for notes on
+        programs that fail is kept from the first."""
         empty = task_message(self._task_message(Fit("", {}, tuple(self._tools))), self._run.images)
         fixed = await self._room.taken([*base, empty])
         notes = await self._room.taken(feedback)
@@ -372,6 +365,5 @@ class Writer:
         return self.shown
 
     def _whole_documents(self) -> Fit:
-        """Return the tools as JSON. What is too long is shown as stubs instead, which can be shortened."""
         protocols = self._graph.protocols_with_shapes
         return json_documents([protocols[name] for name in self._by_layer(protocols)], pages=self._pages)

@@ -54,7 +54,6 @@ def is_bug(error: BaseException, function: Callable[..., Any]) -> bool:
 
 
 def _steps(trace: TracebackType | None, code: CodeType | None) -> Iterator[tuple[FrameType, int]]:
-    """The frames of a traceback from the function on, outermost first, each with its instruction."""
     inside = False
     while trace is not None:
         inside = inside or trace.tb_frame.f_code is code
@@ -83,7 +82,6 @@ def _of_none(error: BaseException) -> bool:
 
 
 def _is_typed(error: BaseException, function: Callable[..., Any]) -> bool:
-    """Whether the types of all arguments are known, where a wrong type is what failed."""
     if not isinstance(error, TypeError | AttributeError):
         return True
     given = inspect.signature(function).parameters.values()
@@ -126,7 +124,6 @@ def _names(node: ast.AST | None) -> set[str]:
 
 
 def _tainted(body: ast.AST, names: set[str]) -> set[str]:
-    """The names of a function that may hold something of ``names``: what is assigned from them, or handed them."""
     while True:
         found = {name for taken, into in _flows(body) if _names(taken) & names for name in _names(into)}
         if found <= names:
@@ -135,7 +132,6 @@ def _tainted(body: ast.AST, names: set[str]) -> set[str]:
 
 
 def _flows(body: ast.AST) -> Iterator[tuple[ast.AST | None, ast.AST]]:
-    """A value and the expression that it replaces."""
     for node in walk(body):
         match node:
             case ast.Assign():

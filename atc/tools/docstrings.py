@@ -121,7 +121,6 @@ def keys_of(hint: Any) -> dict[str, tuple[Any, bool]]:
 
 
 def _unqualified(hint: Any, required: bool) -> tuple[Any, bool]:
-    """A key's type without ``Required``, ``NotRequired`` and ``ReadOnly``, which may stand in one another."""
     origin = typing.get_origin(hint)
     if origin in (typing.Required, typing.NotRequired):
         return _unqualified(typing.get_args(hint)[0], origin is typing.Required)

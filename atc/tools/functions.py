@@ -209,7 +209,6 @@ def _location(function: Any) -> str:
 
 
 def _refuse_unusable(function: Any, where: str) -> None:
-    """Refuse what has no name, no signature, or no single answer."""
     if inspect.isclass(function):
         raise ToolImportError(f"{where} is a class, not a function: pass a function, or a bound method of an instance")
     if not inspect.isroutine(function):
@@ -477,7 +476,6 @@ class _FunctionTransport(InProcessTransport):
 
     @functools.cached_property
     def _names(self) -> dict[str, str]:
-        """The names of the parameters, by the model's fields."""
         return {key: str(field.alias) for key, field in self.model.model_fields.items()}
 
     def bound(self, arguments: dict[str, Any]) -> tuple[Callable[[], Any], bool]:

@@ -56,13 +56,11 @@ class HeldPerLoop(abc.ABC, Generic[T]):
         await self._close(held.resource)
 
     def _users(self) -> int:
-        """How many have entered in the running event loop and not left."""
         with self._lock:
             held = self._held.get(asyncio.get_running_loop())
         return held.users if held is not None else 0
 
     def _current(self) -> T | None:
-        """The resource of the running event loop; ``None`` where nobody has entered."""
         with self._lock:
             held = self._held.get(asyncio.get_running_loop())
         return held.resource if held is not None else None

@@ -111,7 +111,6 @@ def _folder(folder: Path, own: Path, trust: TrustStore) -> tuple[list[KeptFile],
 
 
 def _names_in(folder: Path) -> list[str]:
-    """The names of a folder's files of kept programs, sorted."""
     return sorted(name for name in _entries(folder) if name.endswith(SUFFIX) and not name.startswith("."))
 
 
@@ -121,11 +120,7 @@ def _entries(folder: Path) -> list[str]:
 
 
 def _file(path: Path, own: Path, trust: TrustStore) -> KeptFile:
-    """Read one file, where it counts.
-
-    Raises:
-        ToolImportError: it does not count, or is no file of a kept program.
-    """
+    """Raises ToolImportError where the file does not count, or is none of a kept program."""
     where = visible(str(path))
     file = read_bytes(path)
     trusted = trust.trusts(file)
@@ -138,7 +133,6 @@ def _file(path: Path, own: Path, trust: TrustStore) -> KeptFile:
 
 
 def _not_trusted(where: str, why: str, *, changed: bool) -> str:
-    """Why a file does not count, and what to do."""
     reason = (
         "it has changed since you trusted it"
         if changed

@@ -113,11 +113,7 @@ class _Binder:
         return made
 
     def _found(self, used: UsedTool, where: str) -> Tool | None:
-        """The tool that a program means. A kept program does not stand in for a tool, nor a tool for one.
-
-        Raises:
-            ToolImportError: it is a kept program that calls this one, or that cannot be a tool.
-        """
+        """A kept program does not stand in for a tool, nor a tool for one. Raises ToolImportError."""
         if is_kept(used) and used.name in self._files:
             if used.name in self._open:
                 circle = " → ".join([*self._open[self._open.index(used.name) :], used.name])
@@ -130,7 +126,6 @@ class _Binder:
         return tool if tool is not None and (tool.kept is not None) == is_kept(used) else None
 
     def _why_taken(self, name: str) -> str:
-        """Why a name is not free among the tools; empty where it is."""
         if (tool := self._taken.get(name)) is None:
             return ""
         label = tool.protocol.source.label
@@ -210,13 +205,11 @@ def is_kept(used: UsedTool) -> bool:
 
 
 def _names_of(tool: Tool) -> tuple[str, ...]:
-    """The names that a program, or a user, may mean a tool by."""
     protocol = tool.protocol
     return protocol.name, protocol.plain_name, protocol.full_name
 
 
 def _missing(used: list[UsedTool]) -> str:
-    """Which tools are not there, and where they came from."""
     each = used[0]
     of = ""
     if each.source is not None:

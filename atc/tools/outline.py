@@ -111,7 +111,6 @@ class Outline:
             self._push(record.root, record.properties[key], below, argument)
 
     def _push(self, root: JsonSchema, schema: Any, depth: float, argument: bool) -> None:
-        """Put the keys of the records within a type up for ranking."""
         for place, name in records_in(self.reader(root), schema):
             if id(place) in self._records:
                 continue  # ranked where it was met first
@@ -148,7 +147,6 @@ class Outline:
         return cost
 
     def _mark(self, root: JsonSchema, path: Iterable[str]) -> None:
-        """Note every key on the way to a field that another tool needs."""
         here: list[Any] = [root]
         for step in path:
             if step == "[]":

@@ -109,7 +109,6 @@ def arguments_of_url(url: str, protocol: Protocol) -> dict[str, str]:
 def _next(
     paging: Paging, value: Mapping[str, Any], stated: list[tuple[str, Any]]
 ) -> tuple[str | int | None, bool | None]:
-    """Where the next page begins, and whether there is one."""
     flags = [field for name, field in stated if name in MORE and isinstance(field, bool)]
     flags += [not field for name, field in stated if name in DONE and isinstance(field, bool)]
     more = flags[0] if flags else None
@@ -127,7 +126,6 @@ def _next(
 
 
 def _fits(paging: Paging, name: str, field: Any) -> bool:
-    """Whether a value is one of the parameter by which the tool is paged."""
     if paging.by == "cursor":
         return isinstance(field, str | int)
     names = {"page": _OF_PAGE, "offset": _OF_OFFSET}.get(paging.by, frozenset())
@@ -139,7 +137,6 @@ def _number(stated: list[tuple[str, Any]], names: frozenset[str]) -> int | None:
 
 
 def _path(value: Any, tool: str) -> tuple[str, ...]:
-    """The way to the list of a response of which no schema is known."""
     if isinstance(value, list):
         return ()
     if isinstance(value, Mapping):

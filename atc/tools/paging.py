@@ -167,7 +167,6 @@ def paging_line(protocol: Protocol) -> str:
 
 
 def _must_be_given(protocol: Protocol, paging: Paging) -> bool:
-    """Whether a program has to say where the first page begins: the tool asks for it, and its document does not say."""
     return paging.first is None and paging.parameter in protocol.required
 
 
@@ -241,7 +240,6 @@ def _kinds(root: JsonSchema, schema: Any) -> list[JsonSchema]:
 
 
 def _counts(schema: JsonSchema, *, text: bool = False) -> bool:
-    """Whether a parameter takes a number; with ``text``, also one that is written as text."""
     types = types_of(schema) - {"null"}
     return types <= ({"integer", "number", "string"} if text else {"integer", "number"}) and "enum" not in schema
 
@@ -252,7 +250,6 @@ def _is_text(schema: JsonSchema) -> bool:
 
 
 def _is_set_by_link(name: str, schema: JsonSchema) -> bool:
-    """Whether a URL of a next page may set this parameter."""
     scalar = types_of(schema) <= {"string", "integer", "number", "null"}
     return (
         is_positional(name)
@@ -267,7 +264,6 @@ def _described_as(words: re.Pattern[str], schema: JsonSchema) -> bool:
 
 
 def _first(schema: JsonSchema) -> int | None:
-    """The number of the first page or item, as far as the schema states it."""
     for keyword in ("default", "minimum"):
         if type(schema.get(keyword)) in (int, float) and schema[keyword] in (0, 1):
             return int(schema[keyword])
@@ -275,7 +271,6 @@ def _first(schema: JsonSchema) -> int | None:
 
 
 def _takes_last(name: str, schema: JsonSchema, body: _Body, items: _Path | None) -> bool:
-    """Whether a parameter takes the ``id`` of the last item, by its description or a response with ``has_more``."""
     if not body.items_have_id(items) or types_of(schema) - {"string", "integer", "null"}:
         return False
     if str(schema.get("format", "")).startswith("date"):
@@ -298,7 +293,6 @@ class _Body:
         self.has_more_flag = any(flat(path[-1]) in MORE | DONE for path in self.fields)
 
     def _fields(self, schema: JsonSchema, above: _Path, depth: int) -> Iterator[tuple[_Path, JsonSchema]]:
-        """The fields that state its paging, as :func:`paging_fields` finds them in a response."""
         for key, value in list(_properties(schema).items())[:MAX_KEYS]:
             inner = resolved(self._root, value)
             if flat(key) in NEXT and _properties(inner):
@@ -336,7 +330,6 @@ class _Body:
 
 
 def _body(protocol: Protocol) -> _Body | None:
-    """The documented response; ``None`` where nothing is known of it."""
     if not protocol.returns:
         return None
     schema = resolved(protocol.returns, protocol.returns)
@@ -344,7 +337,6 @@ def _body(protocol: Protocol) -> _Body | None:
 
 
 def _items(protocol: Protocol, body: _Body | None) -> _Path | None:
-    """The way to the one list that a response is, or holds."""
     if body is None:
         return None
     if "array" in types_of(body.schema):
@@ -361,7 +353,6 @@ def _items(protocol: Protocol, body: _Body | None) -> _Path | None:
 
 
 def _list_in(root: JsonSchema, properties: Mapping[str, Any], tool: str) -> str:
-    """The key of the list among an object's properties: the only one, or the one whose name tells."""
     lists = [
         key
         for key, value in list(properties.items())[:MAX_KEYS]
@@ -387,5 +378,4 @@ def _properties(schema: Any) -> dict[str, Any]:
 
 
 def _is_value(schema: JsonSchema) -> bool:
-    """Whether a field may hold a cursor, a number or a URL."""
     return types_of(schema) - {"null"} <= {"string", "integer", "number"}

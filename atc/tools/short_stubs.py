@@ -283,7 +283,6 @@ def _with_schema(parameter: Parameter, schema: JsonSchema) -> Parameter:
 
 
 def _briefly(parameter: Parameter, reader: Reader, limit: int) -> str:
-    """The description of an argument, if it is short; else the limits of its values."""
     text = about(parameter, reader)
     if len(text) <= limit or limit >= WHOLE.notes:
         return text
@@ -293,7 +292,6 @@ def _briefly(parameter: Parameter, reader: Reader, limit: int) -> str:
 
 
 def _also(names: list[str]) -> str:
-    """The arguments that are not shown: by name, where a number is hardly shorter."""
     listed = ", ".join(names)
     return f"Also: {listed}" if len(listed) <= MAX_LISTED else f"{len(names)} more arguments"
 
@@ -313,7 +311,6 @@ def _note(
     shortener: Shortener,
     hints: Mapping[str, str],
 ) -> str | None:
-    """The text for an argument: its keys if it has any, its description, and its suppliers."""
     parts = []
     if keys := keys_text(shortener.root, shortener.cut(root, parameter.schema)):
         parts.append(keys)

@@ -110,7 +110,6 @@ def _open(word: str, options: Mapping[str, Any]) -> Toolset:
 
 
 def _near(word: str) -> str:
-    """What was meant, perhaps: the bundled tools, or a file beside the one that was named."""
     path = Path(word)
     try:
         beside = [each.name for each in islice(path.parent.iterdir(), _MAX_BESIDE)]
@@ -195,7 +194,6 @@ def _open_python(word: str, _options: Mapping[str, Any]) -> Toolset:
 
 
 def _head(word: str) -> bytes:
-    """The beginning of a document; nothing where the word names none."""
     path = Path(word)
     if path.suffix.lower() not in _DOCUMENTS or not path.is_file():
         return b""
@@ -291,7 +289,6 @@ def _from_items(items: list[Any], source: str) -> Toolset:
 
 
 def _from_callable(found: Callable[..., Any], source: str) -> Toolset:
-    """A function is a tool, unless it is annotated to return a toolset."""
     annotation = getattr(found, "__annotations__", {}).get("return")
     if annotation in (Toolset, "Toolset"):
         try:

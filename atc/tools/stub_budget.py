@@ -134,7 +134,6 @@ class Fitter:
         return best
 
     async def _whole_in(self, tokens: int, most: int, count: Count) -> Fit | None:
-        """All stubs whole, with the demonstrations that fit; ``None`` where even without them they are too long."""
         for demonstrated in (True, False) if self._demonstrated else (False,):
             if (whole := await asyncio.to_thread(self.whole, most, demonstrated)) is None:
                 continue
@@ -195,7 +194,6 @@ class Fitter:
         return Fit(self._text(shown, grades, room), {name: grades[name].name for name in shown}, left_out)
 
     def _raised(self, name: str, grade: Grade, shown: Sequence[str], grades: dict[str, Grade], room: int) -> bool:
-        """Show more of one tool, if there is room."""
         before = grades[name]
         grades[name] = grade
         if self._fits(shown, grades, room):
@@ -218,7 +216,6 @@ class Fitter:
         return [self._stub(name, grades[name], room).text for name in self._in_order(shown)]
 
     def _in_order(self, names: Sequence[str]) -> Sequence[str]:
-        """These tools as they are shown."""
         return sorted(names, key=self._place.__getitem__) if self._place else names
 
     def _stub(self, name: str, grade: Grade, room: int) -> Stub:

@@ -190,7 +190,6 @@ def _whole_stubs(protocol: Protocol) -> dict[tuple[object, ...], Stub]:
 def _class_stub(
     protocol: Protocol, hints: Mapping[str, str], room: int | None, pages: bool, demonstrate: bool
 ) -> Stub | None:
-    """A whole stub with the response in classes."""
     shown = any(example.response is not None for example in protocol.examples)  # then it speaks for most fields
     writer = TypeWriter(
         protocol.returns or {},
@@ -217,10 +216,7 @@ def _class_stub(
 def _plain_stub(
     protocol: Protocol, hints: Mapping[str, str], room: int | None, pages: bool, demonstrate: bool
 ) -> Stub | None:
-    """A whole stub whose response is one line of the docstring: an example that has every key, else its type.
-
-    A small model reads it as well as classes (benchmarks/README.md).
-    """
+    """The response is one line: a small model reads it as well as classes (benchmarks/README.md)."""
     typed = inline_type(protocol.returns or {}, COMMENT, room)
     arguments = TypeWriter(protocol.parameters, camel(protocol.name), room=room)
     signature = ", ".join(parameter_text(arguments, parameter) for parameter in parameters_of(protocol))
@@ -262,7 +258,6 @@ def parameter_text(writer: TypeWriter, parameter: Parameter) -> str:
 def _docstring(
     protocol: Protocol, hints: Mapping[str, str], pages: bool, demonstrate: bool, response: Sequence[str]
 ) -> list[str]:
-    """The docstring's lines; ``response``: those that show what the tool answers."""
     lines = [f'    """{one_line(protocol.description, MAX_DESCRIPTION) or protocol.name}']
     lines += [f"    {line}" for line in (named_there(protocol), kept_line(protocol)) if line]
     reader = Reader(protocol.parameters)
@@ -337,13 +332,11 @@ def effect_line(protocol: Protocol) -> str:
 
 
 def _names_bounds(text: str, schema: JsonSchema) -> bool:
-    """Whether a description names every bound already."""
     bounds = [str(schema[keyword]) for keyword in _BOUNDS if keyword in schema]
     return bool(bounds) and "pattern" not in schema and all(bound in text for bound in bounds)
 
 
 def _for_instance(schema: dict[str, Any]) -> str:
-    """A value that the argument may have, where it has no description."""
     listed = schema.get("examples")
     values = listed if isinstance(listed, list) else [schema.get("example")]
     known = "enum" in schema or not values or isinstance(values[0], dict | list | bool | None)
@@ -351,19 +344,16 @@ def _for_instance(schema: dict[str, Any]) -> str:
 
 
 def _example_of(protocol: Protocol) -> Any:
-    """The first response that the protocol has as an example; ``None`` if it has none."""
     return next((example.response for example in protocol.examples if example.response is not None), None)
 
 
 def _keys(value: Any) -> set[str]:
-    """The names of all keys in a value."""
     if isinstance(value, list):
         return set().union(*map(_keys, value))
     return set(value).union(*map(_keys, value.values())) if isinstance(value, dict) else set()
 
 
 def _example_text(response: Any) -> str:
-    """The response as one line of Python, its lists cut to their first members until it is short."""
     if isinstance(response, str) and len(response) > MAX_TEXT:
         return one_line(repr(response[:MAX_TEXT]), 10**6) + _CUT
     for keep in (2, 1):

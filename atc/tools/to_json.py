@@ -39,7 +39,6 @@ _notes: ContextVar[list[str] | None] = ContextVar("notes", default=None)
 
 
 def _learn(kind: type) -> bool:
-    """Register the steps of the library that a class is of, or is derived from. Whether there were new ones."""
     packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
     new = (packages & _LIBRARIES) - _learnt
     for library in new:
@@ -221,7 +220,6 @@ class _Conversion:
         return self.value(to_json(value), depth + 1)
 
     def _by_base(self) -> list[tuple[Any, Callable[[Any, int], Any]]]:
-        """Subclasses of the builtin types, where nothing is registered for them."""
         return [
             (str, lambda value, _: str.__str__(value)),
             (int, lambda value, _: int(value)),
@@ -253,7 +251,6 @@ class _Conversion:
 
 
 def _key(key: Any) -> str:
-    """A key as text, the way pydantic writes it."""
     try:
         (text,) = _ANY.dump_python({key: None}, mode="json")
     except PydanticSerializationError:
@@ -275,7 +272,6 @@ def _numpy_steps() -> dict[type, Callable[[Any], Any]]:
 
 
 def _array(value: Any) -> Any:
-    """A scalar or an array as numbers and lists; one with named fields as records."""
     if value.size > MAX_ITEMS:
         raise ValueError(f"an array of shape {value.shape} has more than {MAX_ITEMS:,} values: return fewer")
     if value.dtype.names:
@@ -301,8 +297,7 @@ def _pandas_steps() -> dict[type, Callable[[Any], Any]]:
 
 
 def _frame(frame: Any) -> Any:
-    """The records of a frame; of one that is too long an object with the first of them, how many there are, and a
-    note: what goes over its records as if they were all does not pass unseen."""
+    """One that is too long says so: what goes over its records as if they were all does not pass unseen."""
     most = min(MAX_ROWS, MAX_CELLS // max(frame.shape[1], 1))
     if len(frame) <= most:
         return _records(frame)
@@ -328,7 +323,6 @@ def _record(names: Any, row: tuple[Any, ...]) -> dict[Hashable, Any]:
 
 
 def _series(series: Any) -> Any:
-    """A list; of labelled values an object, or records where a label stands twice."""
     if _is_counted(series.index):
         return _items(series.tolist())
     if series.index.nlevels > 1 or not series.index.is_unique or len(series) > MAX_ROWS:
@@ -337,7 +331,6 @@ def _series(series: Any) -> Any:
 
 
 def _is_counted(index: Any) -> bool:
-    """Whether an index is nothing but the numbers of the rows."""
     return type(index).__name__ == "RangeIndex" and index.name is None
 
 

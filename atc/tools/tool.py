@@ -361,7 +361,6 @@ def _is_same(tool: Tool, other: Tool) -> bool:
 
 
 def _told_apart(tools: list[Tool]) -> list[Tool]:
-    """Call the tools of several sources that have one name after their sources; all others keep their names."""
     counts = Counter(tool.protocol.plain_name for tool in tools)
     if len(counts) == len(tools):
         return tools
@@ -680,7 +679,6 @@ IMPORTERS: Mapping[str, str] = {
 
 
 def _imported(name: str) -> Callable[..., Toolset]:
-    """Import the function of :data:`IMPORTERS` that has this name."""
     module, _, attribute = IMPORTERS[name].partition(":")
     function: Callable[..., Toolset] = getattr(import_module(module), attribute)
     return function

@@ -175,7 +175,6 @@ class _Chosen:
 
 
 def _nobody(request: ApprovalRequest) -> Refusal:
-    """Return the refusal where nobody could be asked; of a call that no rule should allow lightly, who can say yes."""
     told = "nobody could be asked to approve this call"
     if not request.of_strangers:
         return Refusal(told)

@@ -147,11 +147,6 @@ def decoded(text: str, length: int) -> bytes | None:
 
 
 def _ed25519() -> Any:
-    """Return the module that signs and verifies.
-
-    Raises:
-        EnvironmentProblem: it is not installed.
-    """
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:

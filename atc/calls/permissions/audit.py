@@ -231,11 +231,7 @@ def _numbered(path: Path, number: int) -> Path:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    """Return the file, to append to; its owner alone may read it.
-
-    Raises:
-        OSError: it cannot be opened, is a link, or no file.
-    """
+    """Its owner alone may read it. Raises OSError where it cannot be opened, is a link, or no file."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     descriptor = os.open(path, flags, 0o600)
     file = os.fdopen(descriptor, "ab", buffering=0)

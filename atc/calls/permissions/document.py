@@ -350,7 +350,6 @@ def read_document(path: Path) -> Document:
 
 
 def _place(location: tuple[int | str, ...]) -> str:
-    """Return where in the file something is wrong: ``rule 3, `effect`: ``."""
     match location:
         case ():
             return ""

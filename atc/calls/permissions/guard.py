@@ -302,7 +302,6 @@ class Guard:
         return answer
 
     def _with_line(self, answer: Refusal, request: ApprovalRequest, decision: Decision) -> Refusal:
-        """Return a refusal for want of somebody to ask, with what would have made a question needless."""
         if request.is_repeat or request.instead_of:  # a line would allow the call by itself, and not this one
             return replace(answer, reason=f"{oddity(request)}; {answer.reason}")
         if decision.suspect:
@@ -393,7 +392,6 @@ class Judged:
 
 
 def _by(decision: Decision, answer: Literal[True] | Refusal) -> str:
-    """Return who decided where no question was put."""
     if decision.verdict == ("allow" if answer is True else "deny"):
         return decided_by(decision)
     return "choice" if answer is True else "nobody"

@@ -269,12 +269,7 @@ def tool_pattern(text: str) -> ToolPattern:
 
 
 def _readings(text: str) -> list[ToolPattern]:
-    """Return what one ``tool:NAME.path`` may mean, for a rule that restricts: a name that has dots at its server, and a
-    path with positions in lists, which origins leave out.
-
-    Raises:
-        ValueError: as :func:`tool_pattern`.
-    """
+    """For a rule that restricts: a name may have dots at its server, and a path positions, which origins leave out."""
     plain = tool_pattern(text)
     parts = text.removeprefix(TOOL).split(".")
     found = [plain]

@@ -187,7 +187,6 @@ class Permissions:
         suspect: tuple[Suspicion, ...],
         rule: Rule | None,
     ) -> str:
-        """Return the lines that would have a call made unasked; empty where none would."""
         if rule is not None and rule.verdict != "allow":
             return ""
         lines = [AFTER_UNTRUSTED] if "author" in suspect else []
@@ -301,7 +300,7 @@ class Permissions:
         return replace(self, read_only=True)
 
     def _closed_to_all(self, protocol: Protocol) -> bool:
-        """Return whether no caller may call a tool, whose effect is what the permissions take it for."""
+        """The tool's effect is what the permissions take it for."""
         effect = protocol.effect
         if self.read_only and effect is not Effect.READ:
             return True
@@ -310,7 +309,6 @@ class Permissions:
         return any(rule.speaks_of(Who(), protocol, effect) for rule in general)
 
     def _barred(self, client: Caller, protocol: Protocol, effect: Effect) -> Decision | None:
-        """Return the refusal of a tool as a whole, whatever rules say."""
         section = self.section(client)
         if section.tools is not None and not surely_names(section.tools, protocol):
             return Decision("deny", line=granting(protocol.name, client.principal, section), why="grant", effect=effect)
@@ -368,7 +366,6 @@ def to_allow_suspect(request: ApprovalRequest, decision: Decision, permissions: 
 
 
 def _too_much(decision: Decision) -> str:
-    """Return why a rule may count a call that it does not seem to speak of."""
     return ", for its arguments are more than the rules can judge" if decision.unjudged else ""
 
 

@@ -44,7 +44,6 @@ def all_pages(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _on_page(flow: Interpreter, response: Origin) -> Value:
-    """Return an item of a page, by the response that it is a part of."""
     paging = flow.paging(response.tool)
     if paging is None or paging.items is None:
         return Value(frozenset([response._replace(path=(MEMBER,))]), open=True)
@@ -214,7 +213,6 @@ def method(flow: Interpreter, node: ast.Call, base: Value, name: str, arguments:
 
 
 def _called(flow: Interpreter, node: ast.Call, function: Function, base: Value, arguments: Arguments) -> Value:
-    """Call a method of an object, or a function that stands in one of its fields."""
     decorators = getattr(function.node, "decorator_list", ())
     is_method = any(c.made_by is not None and function.scope is c.made_by.scope for c in base.cells)
     if is_method and not any("staticmethod" in names_in(decorator) for decorator in decorators):
@@ -251,7 +249,6 @@ def _grow(flow: Interpreter, base: Value, name: str, arguments: Arguments) -> No
 
 
 def _update(cell: Cell, value: Value, named: dict[str, Value]) -> None:
-    """Evaluate ``dict.update``."""
     for key, item in named.items():
         cell.put(item, key)
     for other in value.cells:
@@ -359,7 +356,6 @@ def _zip(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _tuples(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
-    """Evaluate ``product(a, b)``; ``combinations(a, 2)``, ``permutations(a, 2)``, ``pairwise(a)``."""
     values = [value.each() for value in arguments.positional]
     return flow.cell(node, Cell(items=flow.cell(node.func, Cell(items=join(*values)))))
 

@@ -244,7 +244,6 @@ def _bind_name(flow: Interpreter, name: str, value: Value, scope: Scope) -> None
 
 
 def _names_of(scope: Scope) -> dict[str, Value]:
-    """Return the names of a scope as they are now."""
     count(len(scope.names))
     return dict(scope.names)
 

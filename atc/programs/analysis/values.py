@@ -339,7 +339,6 @@ def schemas_at(schema: JsonSchema | None, path: Sequence[Step | int]) -> list[Js
 
 
 def _common_record(shapes: set[Shape]) -> Shape:
-    """Several records are one whose keys are all of theirs."""
     if shapes and all(shape.kind == "record" for shape in shapes):
         keys = tuple(dict.fromkeys(key for shape in shapes for key in shape.keys))
         return Shape("record", keys, closed=all(shape.closed for shape in shapes))
@@ -347,7 +346,6 @@ def _common_record(shapes: set[Shape]) -> Shape:
 
 
 def _members(root: JsonSchema, schema: Any) -> list[JsonSchema]:
-    """Return the alternatives that a schema stands for, null left aside; ``{}`` stands for anything."""
     found = [each.schema for each in alternatives(root, schema)]
     found = [{} if any(each.get(keyword) for keyword in _NOT_FOLLOWED) else each for each in found]
     return [each for each in found if types_of(each) != {"null"}] or found
@@ -366,7 +364,6 @@ def _below(root: JsonSchema, place: JsonSchema, step: Step | int) -> list[JsonSc
 
 
 def _fields(place: JsonSchema) -> JsonSchema:
-    """Return the keys of a record: those that it describes, and those that it only requires."""
     properties, required = place.get("properties"), place.get("required")
     undescribed = dict[str, Any].fromkeys(key for key in required if isinstance(key, str)) if required else {}
     return {**undescribed, **(properties if isinstance(properties, dict) else {})}

@@ -90,7 +90,6 @@ def open_answer(given: Any) -> AnswerType:
 
 
 def _meant(word: str) -> str:
-    """Return the question whether another word was meant; empty where none is near."""
     name = word.casefold()
     near = _MEANT.get(name.partition("[")[0]) or next(iter(difflib.get_close_matches(name[:50], _NAMED, 1)), "")
     return f"did you mean {near!r}? Else " if near else ""
@@ -179,7 +178,6 @@ def _checked_schema(schema: JsonSchema, what: str) -> JsonSchema:
 
 
 def _parts_of(core: Any, left_out: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """Yield the parts of a pydantic schema, each once; not below these keys."""
     todo, seen = [core], set()
     while todo:
         part = todo.pop()
@@ -217,7 +215,6 @@ def _says_otherwise(part: dict[str, Any]) -> bool:
 
 
 def _refused(core: Any) -> str:
-    """Return why a type that has a JSON Schema is none for an answer all the same; empty where it is one."""
     for part in _parts_of(core, _NOT_VALIDATION | _NOT_JSON):
         if part.get("type") in ("is-instance", "is-subclass"):
             return f"no JSON value is one of {part.get('cls')!r:.100}"

@@ -101,7 +101,6 @@ def _title(schema: JsonSchema) -> str:
 
 
 def _about(schema: JsonSchema) -> str:
-    """Description, format and limits of the whole, or of the items of a list."""
     target = resolve(schema, schema)
     text = _details(target)
     items = resolve(schema, target.get("items"))
@@ -215,11 +214,7 @@ class AnswerType:
             return self._misfit(value, (Mismatch(path=(), what=f"it has no JSON form: {error}"[:MAX_WORDS]),))
 
     def _plain(self, made: Any, value: Any) -> Any:
-        """Return the JSON form of a typed value: as pydantic writes it where that is read back, else as it came.
-
-        Raises:
-            ValueError: it holds what JSON has not.
-        """
+        """As pydantic writes it where that is read back, else as it came. Raises ValueError for what JSON has not."""
         if holds_bytes(value):
             return value
         assert self._adapter is not None
@@ -235,7 +230,6 @@ class AnswerType:
 
 
 def _mismatches(error: ValidationError, value: Any) -> Iterator[Mismatch]:
-    """Yield the first ways in which a value does not fit, at places of the value."""
     for each in error.errors(include_url=False, include_context=False)[:MAX_PROBLEMS]:
         path, here = [], value
         for step in each["loc"]:  # among the steps are the names of a union's members

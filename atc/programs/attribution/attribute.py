@@ -153,18 +153,14 @@ class Attribution:
         return self._of_program(error) if suspect is None else self._misread(suspect, error)
 
     def _of_program(self, error: ProgramError) -> Fault:
-        """Return the program's own fault; a call that found nothing may be the reason, and stands beside it."""
         empty = next((c for c in reversed(self.calls) if c.succeeded and is_empty_response(c)), None)
         found = answered(empty) if empty is not None else None
         return self._made("program", FaultCase.RAISED, error.line, raised=error.raised, answered=found)
 
     def _failed_call(self, error: ProgramError, tracer: Tracer | None) -> Call | None:
-        """Return the call whose error the program did not catch, or was handling when it raised its own.
-
-        The program says which one by its number. It is believed only of a call that failed in this program; without a
-        number, the last one that failed is taken, of the tool that the error names. What was raised at no line, where
-        the answer was read, may name one, too.
-        """
+        """The program says which one by its number. It is believed only of a call that failed in this program; without
+        a number, the last one that failed is taken, of the tool that the error names. What was raised at no line, where
+        the answer was read, may name one, too."""
         failed = [call for call in self.calls if call.error is not None]
         own, given = error.type == "ToolError", not error.line  # the answer holds an error that was settled
         if not own and not given and (tracer is None or not tracer.in_handler()):
@@ -213,14 +209,12 @@ class Attribution:
         )
 
     def _is_idle(self, call: Call) -> bool:
-        """Return whether the program asked for something and does nothing with the answer."""
         if call.effect is Effect.WRITE or self._tree is None or self._flow is None:
             return False
         made = {span for span, m in self._flow.calls.items() if m.tool == call.tool and m.node.lineno == call.line}
         return bool(made) and made <= {span_of(value) for value in idle_values(walk(self._tree))}
 
     def _origins(self, call: Call) -> list[tuple[str, Origin]]:
-        """Return where the arguments of a call came from, for those that another tool's response supplied."""
         found = []
         for made in self._flow.calls.values() if self._flow else ():
             if made.tool == call.tool and made.node.lineno <= call.line <= (made.node.end_lineno or 0):
@@ -230,19 +224,13 @@ class Attribution:
         return found[:4]
 
     def _blamed(self, call: Call) -> list[tuple[str, Origin]]:
-        """Return the origins of the arguments that a refusal may be about: those that it names, if any.
-
-        A conflict with what is there is about no argument that its words do not name.
-        """
+        """A conflict with what is there is about no argument that its words do not name."""
         found, words = self._origins(call), (call.service_message or call.error or "").casefold()
         named = [(name, origin) for name, origin in found if _names(words, name, call.arguments.get(name))]
         return named if named or call.error_status in _CONFLICTS else found
 
     def _supplier(self, call: Call) -> Suspect | None:
-        """Return the call whose response gave the refused argument, if that is where things went wrong.
-
-        So it is where the response had nothing there, or is not what its schema says.
-        """
+        """It is at fault where its response had nothing there, or is not what its schema says."""
         for name, origin in self._origins(call):
             given = [call.arguments.get(name, MISSING)] if not name.isdigit() else list(call.arguments.values())
             for source in self.calls:
@@ -298,9 +286,7 @@ class Attribution:
         )
 
     def _searched(self, suspect: Suspect) -> tuple[Sequence[Call], tuple[str | int, ...], Any] | None:
-        """Return what held nothing that the program looked for: the pages that were read, the place, and what stands
-        there in all of them; ``None`` where nothing stands there.
-        """
+        """The pages that were read, the place, and what stands there in all of them; ``None`` where nothing does."""
         items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
         pages = pages_of(suspect.call, self.calls)
         path, listed = next(places(suspect.call.value, suspect.path[:items], exact=True))
@@ -327,7 +313,6 @@ class Attribution:
         return self._made(kind, FaultCase.NOTHING_KEPT, error.line, call=call.index, raised=error.raised, **where)
 
     def _where(self, suspect: Suspect, wanted: str | None = None) -> dict[str, Any]:
-        """Return what stands at the suspect's place, as fields of a fault; where nothing does, what stands above it."""
         call, path, value = suspect.call, suspect.path, suspect.value
         if value is MISSING and path:
             wanted, path = str(path[-1]), path[:-1]
@@ -364,7 +349,6 @@ class Attribution:
         return self._made("answer", FaultCase.ANSWER_TYPE, self._answer_line(), **facts) if facts else None
 
     def _behind_answer(self) -> Call | None:
-        """Return the first call on which the answer rests though it states an error that nobody looked at."""
         if self._flow is None or not any(self._states_error(call) for call in self.calls):
             return None
         origins = self._flow.scope.names.get("answer", NOTHING).derived().origins
@@ -381,9 +365,7 @@ class Attribution:
         return self._made("response", FaultCase.STATED, line, speaker="tool", reason=reason, **made, **facts)
 
     def _rests_on_inputs(self) -> bool:
-        """Return whether the program reads a value of an earlier stage, or needs none; what its author was shown is
-        enough where it calls nothing.
-        """
+        """What the program's author was shown is enough where it calls nothing."""
         if self.stated or (self.looked and not self.calls):
             return True
         return self._tree is not None and reads_one_of(self._tree, self.inputs)
@@ -407,14 +389,12 @@ class Attribution:
                         )
 
     def _nothing_behind(self, case: FaultCase) -> Fault:
-        """Return a fault of the answer, with the last call that answered emptily, if one did."""
         call = next((c for c in reversed(self.calls) if c.succeeded and is_empty_response(c)), None)
         if call is None:
             return self._made("answer", case, self._answer_line())
         return self._made("answer", case, call.line, tool=call.tool, call=call.index, answered=answered(call))
 
     def _failure(self, call: Call) -> dict[str, Any]:
-        """Return a call that failed, as fields of a fault."""
         return {
             "tool": call.tool,
             "call": call.index,
@@ -424,10 +404,7 @@ class Attribution:
         }
 
     def _empty(self) -> Fault | None:
-        """Trace an empty answer to a call that failed or answered emptily, if there is one behind it.
-
-        ``None`` is an answer where its type names it, no call failed behind it, and no key was missing.
-        """
+        """``None`` is an answer where its type names it, no call failed behind it, and no key was missing."""
         empty = {"kind": "answer", "case": FaultCase.EMPTY, "value": self.outcome.value}
         value = self._flow.scope.names.get("answer", NOTHING) if self._flow else NOTHING
         behind = list(suspects_of(value, self._flow, self.calls)) if self._flow else []
@@ -457,9 +434,7 @@ class Attribution:
         return self._made(**empty, line=self._answer_line())
 
     def _returned_by_write(self) -> bool:
-        """Return whether an empty answer is what writes returned that the program made: many return nothing. A null of
-        the program's own says the same, where all that it wrote returned nothing.
-        """
+        """Many writes return nothing; a null of the program's own says the same, where all that it wrote did so."""
         writes = [call for call in self.calls if call.succeeded and self._writes(call)]
         if self._flow is None or not writes or any(not call.succeeded and self._writes(call) for call in self.calls):
             return False
@@ -493,7 +468,6 @@ class Attribution:
 
 
 def _names(words: str, name: str, value: Any) -> bool:
-    """Return whether the words of a refusal name an argument, a field within it, or a value that was given there."""
     todo, names, given = [value], [name], list[str]()
     for each in todo:
         if isinstance(each, dict):

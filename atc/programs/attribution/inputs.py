@@ -64,7 +64,6 @@ def line_inputs(fault: Fault, tree: ast.Module, flow: Flow, calls: Sequence[Call
 
 
 def _held(node: ast.Name, flow: Flow) -> frozenset[Origin]:
-    """Return the places of responses of which a name can hold what stands there; none where that is not sure."""
     value = flow.at(span_of(node))
     return frozenset() if value.open else value.origins
 
@@ -95,7 +94,6 @@ def _made_at(
 
 
 def _own_parts(node: ast.AST, flow: Flow) -> Iterator[ast.expr]:
-    """Yield the names that a statement reads and the tools that it calls, without those of statements inside it."""
     for child in child_nodes(node):
         reads = isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load)
         if isinstance(child, ast.expr) and (reads or (isinstance(child, ast.Call) and span_of(child) in flow.calls)):
@@ -110,7 +108,6 @@ def _whole_lists(path: Sequence[str | int]) -> Sequence[str | int]:
 
 
 def _shows(call: Call, shown: Sequence[str | int], path: Sequence[str | int]) -> bool:
-    """Return whether what is shown is a part of what stands at a path, and not one of several items of a list there."""
     if shown[: len(path)] != path:
         return False
     _, value = next(places(call.value, path, exact=True))
@@ -119,9 +116,7 @@ def _shows(call: Call, shown: Sequence[str | int], path: Sequence[str | int]) ->
 
 
 def _place(call: Call, path: Sequence[str | int], fault: Fault) -> tuple[tuple[str | int, ...], bool]:
-    """Return the place in a response that a path of the analysis means, as far as it is there, and whether that is
-    sure: of items the one at fault, else their list.
-    """
+    """The second says whether that is sure: of items the one at fault is meant, else their list."""
     at_fault = fault.place.path if fault.place is not None and fault.call == call.index else ()
     known = [at for at, value in places(call.value, path) if value is not MISSING]
     chosen = next((at for at in known if at == at_fault[: len(at)]), None)

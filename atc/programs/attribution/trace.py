@@ -178,7 +178,6 @@ class Tracer:
                 yield from (n.value for n in walk(function.node) if isinstance(n, ast.Return) and n.value)
 
     def _failing_nodes(self) -> list[ast.AST]:
-        """Return what failed: the expression exactly there, else what can fail on its line."""
         exact = [n for n in walk(self._tree) if hasattr(n, "lineno") and span_of(n) == self._error.span]
         if exact:
             return [self._unpacked(n) for n in exact if isinstance(n, ast.expr)] or list(exact)
@@ -187,7 +186,6 @@ class Tracer:
         return [n for n in inside if isinstance(n, ast.Subscript | ast.Attribute | ast.Call | ast.BinOp | ast.Compare)]
 
     def _unpacked(self, node: ast.expr) -> ast.AST:
-        """Return, for the targets of an unpacking, the statement that does it."""
         if not isinstance(node, ast.Tuple | ast.List) or not isinstance(node.ctx, ast.Store):
             return node
         for whole in walk(self._tree):
@@ -210,7 +208,6 @@ class Tracer:
         return self._raised_by_itself() and any(may_catch_a_tools_error(node.type) for node in handlers)
 
     def _guard(self) -> Suspect | None:
-        """Return a call that answered nothing, on which it depended that the program came here."""
         for condition in self._conditions():
             for part in (condition, *walk(condition)):
                 for suspect in self._suspects(self._flow.at(span_of(part))) if isinstance(part, ast.expr) else ():
@@ -340,7 +337,6 @@ def is_of_empty(error: ProgramError) -> bool:
 
 
 def _score_of_failed_call(suspect: Suspect, error: ProgramError) -> int:
-    """Return a call that failed, and whose failure the program passed over."""
     if not reports_nothing(error):
         return 0
     given = {str(value) for value in suspect.call.arguments.values()}

@@ -113,12 +113,8 @@ def _by_spelling(names: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 def _looked_up(tree: ast.AST) -> set[ast.Name]:
-    """Return the names that a run looks up: not those in annotations that nothing evaluates, nor where a ``try`` is
-    ready for a ``NameError``.
-
-    Annotations are all left behind ``from __future__ import annotations`` and from Python 3.14 on, and those of
-    variables in functions always.
-    """
+    """Annotations are all left behind ``from __future__ import annotations`` and from Python 3.14 on, and those of
+    variables in functions always."""
     imports = (node for node in child_nodes(tree) if isinstance(node, ast.ImportFrom))
     futures = {alias.name for node in imports if node.module == "__future__" for alias in node.names}
     deferred = sys.version_info >= (3, 14) or "annotations" in futures
@@ -194,7 +190,6 @@ def written(call: ToolCall, parameters: list[Parameter]) -> Iterator[tuple[str, 
 
 
 def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol], rules: Rules) -> Iterator[Finding]:
-    """Yield arguments that the tool does not have, and those that it needs and is not given."""
     parameters, node = parameters_of(protocol), call.node
     names = [parameter.name for parameter in parameters]
     known = {*names, *(parameter.original for parameter in parameters)}
@@ -217,7 +212,6 @@ def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]
 
 
 def _meant(call: ToolCall, protocol: Protocol, rules: Rules) -> dict[str, str]:
-    """Return the arguments that the gate reads as other ones (:mod:`atc.schemas.repair`), each with that one."""
     if SPELLING not in rules:
         return {}
     parameters = parameters_of(protocol)
@@ -255,7 +249,6 @@ def _excludes(protocol: Protocol) -> bool:
 
 
 def _literals(call: ToolCall, protocol: Protocol, rules: Rules) -> Iterator[Finding]:
-    """Yield arguments written as literals, against everything that the schema says of them."""
     given = {name: value for name, value in literal_arguments(call, protocol).items() if value is not NOT_LITERAL}
     if not _is_json(given):
         return  # dates, sets: what becomes of them is not decided here
@@ -274,7 +267,6 @@ def _literals(call: ToolCall, protocol: Protocol, rules: Rules) -> Iterator[Find
 
 
 def _is_of_another_type(protocol: Protocol, schema: JsonSchema, value: Any) -> bool:
-    """Return whether a literal has none of the types that its argument may have."""
     options = [place.types for place in Place(protocol.parameters, "", schema).alternatives]
     return bool(options) and all(options) and _JSON_TYPES[type(value)].isdisjoint(set[str]().union(*options))
 

@@ -127,7 +127,6 @@ def comparison_findings(
 
 
 def _compared(node: ast.AST) -> Iterator[tuple[ast.expr, Literals]]:
-    """Yield what a comparison compares with texts and numbers that are written out."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         return
     left, right = node.left, node.comparators[0]
@@ -211,7 +210,6 @@ def broken_tool_findings(program: Program, broken: Mapping[str, Sequence[Replace
 
 
 def _is_down(tool: str, ways: Sequence[Replacement], line: int) -> Finding:
-    """Return a finding that names the tools of which each gives the same."""
     return Finding(kind="broken_tool", line=line, tool=tool, instead=tuple(each.tool for each in ways))
 
 
@@ -286,7 +284,6 @@ class Checker:
     # -- fields --------------------------------------------------------------------------------------------------------
 
     def _accesses(self, flow: Flow, seen: Seen) -> list[Finding]:
-        """Fields that no response they can come from is known to have; also through loops, helpers and variables."""
         found = []
         for access in flow.accesses.values() if flow.complete else ():
             base, origins = access.base, sorted(access.base.origins, key=str)
@@ -307,7 +304,6 @@ class Checker:
         return found
 
     def _is_forgiven(self, access: Access, flow: Flow) -> bool:
-        """Return whether the program itself put that key there, tests for it, or is ready for it to be missing."""
         if access.hedged or access.key in flow.tested or access.base.origins & flow.type_tested:
             return True
         added = [flow.added.get(site, set()) for site in (None, *(origin.site for origin in access.base.origins))]
@@ -337,7 +333,6 @@ class Checker:
         )
 
     def _elsewhere(self, key: str, first: str = "") -> tuple[str, ...]:
-        """Return where responses have a field of that name, as programs write it. ``first``: the first tool."""
         if "key-elsewhere" not in self._rules:
             return ()
         places = [
@@ -359,7 +354,6 @@ class Checker:
         return found
 
     def _undefined(self, node: ast.Name, names: Names) -> Finding:
-        """Report a name that nothing binds, with what the program may have meant."""
         if "nearest-name" not in self._rules:
             return Finding(kind="undefined_name", name=node.id, line=node.lineno)
         if shared := self._called_after_sources.get(node.id):
@@ -372,7 +366,6 @@ class Checker:
 
 
 def _lacks(shape: Shape, access: Access) -> bool:
-    """Return whether such a look-up surely fails on what has this shape."""
     if shape.kind == "open":
         return False
     if access.attribute:
@@ -383,7 +376,6 @@ def _lacks(shape: Shape, access: Access) -> bool:
 
 
 def _as_seen(finding: Finding, keys: tuple[str, ...]) -> Finding:
-    """Return a finding with the keys that the run saw in place of those of the document."""
     return finding.model_copy(update={"case": "", "known": keys[:30]}) if keys and not finding.case else finding
 
 

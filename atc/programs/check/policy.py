@@ -168,7 +168,6 @@ class _Names:
         return [_lacks(node, f"{module}.{part}", case)]
 
     def _dotted(self, node: ast.expr) -> str:
-        """Return ``os.path.getsize``, whatever names the program gave to the parts; empty where it is no such thing."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute) and len(parts) < 3:
             parts.append(node.attr)
@@ -195,14 +194,12 @@ def _is_there(module: str) -> bool:
 
 
 def _prefixes(dotted: str) -> Iterator[str]:
-    """Yield ``a.b.c``, ``a.b``, ``a``."""
     while dotted:
         yield dotted
         dotted = dotted.rpartition(".")[0]
 
 
 def _imported(node: ast.AST) -> list[str]:
-    """Return the modules that a node imports."""
     match node:
         case ast.Import(names=names):
             return [alias.name for alias in names]
@@ -227,7 +224,6 @@ def _by_text(node: ast.Call, *, whole: bool = False) -> str:
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield the names that an import binds, each with the dotted name of what it stands for."""
     match node:
         case ast.Import(names=names):
             for alias in names:
@@ -239,7 +235,6 @@ def _bindings(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _bound_otherwise(node: ast.AST) -> set[str]:
-    """Return the names that a node binds without importing anything."""
     match node:
         case ast.Name(id=name, ctx=ast.Store()):
             return {name}
@@ -265,7 +260,6 @@ def _prepared(tree: ast.Module) -> Iterator[tuple[ast.AST, int]]:
 
 
 def _caught_in(node: ast.AST) -> int:
-    """Return what may go wrong in the body of a statement."""
     match node:
         case ast.Try(handlers=handlers) | ast.TryStar(handlers=handlers):
             caught = [names_in(handler.type) if handler.type else {"BaseException"} for handler in handlers]

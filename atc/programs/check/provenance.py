@@ -125,9 +125,7 @@ def _inside(
     known: str,
     named: _Named,
 ) -> Iterator[Finding]:
-    """Yield identifiers that nobody gave within the lists and objects of a call: one for each field of an argument, in
-    those fields alone that a response supplies.
-    """
+    """One for each field of an argument, in those fields alone that a response supplies."""
     for name, given in written(call, parameters_of(protocol)):
         node = named.behind(given)
         if name not in sources or isinstance(node, ast.Constant):
@@ -155,7 +153,6 @@ def _inside(
 
 
 def _literals(node: ast.expr) -> Iterator[tuple[Path, object]]:
-    """Yield the literals in the lists and objects that a program writes out, with the way to each; no nulls."""
     todo: list[tuple[Path, ast.expr]] = [((), node)]
     while todo:
         path, part = todo.pop()
@@ -180,9 +177,7 @@ def _last(path: Path) -> str:
 
 
 def _is_documented(value: object, protocol: Protocol, schema: JsonSchema) -> bool:
-    """Return whether a parameter's document gives a value: among its choices, as its default, or as a word with a
-    meaning of its own (``primary``, ``me``). An example's id is somebody else's thing.
-    """
+    """A word may have a meaning of its own (``primary``, ``me``). An example's id is somebody else's thing."""
     whole = Place(protocol.parameters, "", schema)
     places = [whole, *whole.alternatives]
     if any(value in [*place.values, place.schema.get("default")] for place in places):
@@ -192,7 +187,6 @@ def _is_documented(value: object, protocol: Protocol, schema: JsonSchema) -> boo
 
 
 def _is_proper_name(value: object) -> bool:
-    """Return whether a text is written as the names of people and places are: ``New York``."""
     return isinstance(value, str) and value[:1].isupper() and not value.isupper() and value.replace(" ", "").isalpha()
 
 
@@ -213,7 +207,6 @@ def _is_given(value: object, known: str) -> bool:
 
 
 def _addresses(nodes: Iterable[ast.AST], protocols: Mapping[str, Protocol], known: str) -> Iterator[Finding]:
-    """E-mail addresses, wherever they stand in the program."""
     for node, address in addresses_in(nodes):
         if address.casefold() in known:
             continue

@@ -64,7 +64,6 @@ class Slices:
         return found
 
     def _flows(self, node: ast.AST) -> Iterator[tuple[Iterable[str], ast.AST]]:
-        """Yield names that a node gives a value to, each time with what the value is computed from."""
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
@@ -111,7 +110,6 @@ def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> li
 
 
 def _roots(target: ast.expr) -> list[str]:
-    """Return the names that a target changes: of ``a["b"].c`` it is ``a``."""
     return [part.id for part in walk(target) if isinstance(part, ast.Name)]
 
 
@@ -218,7 +216,6 @@ class _Places:
 
 
 def _is_about(finding: Finding, fault: Fault) -> bool:
-    """Return whether a failure is at the place that a finding warned about: its line, its tool's call or response."""
     if finding.kind == "no_call":
         return fault.case is FaultCase.NO_CALLS
     if fault.case is FaultCase.ANSWER_TYPE:

@@ -120,7 +120,6 @@ class _Sequential:
         return True
 
     def _asyncio(self, called: ast.expr) -> str:
-        """Return the function of ``asyncio`` that is called; empty if it is another one."""
         match called:
             case ast.Attribute(value=ast.Name(id=name), attr=function) if name in self._module:
                 return function
@@ -158,7 +157,6 @@ class _Sequential:
         return self._text.between(end_of(node.args[0]), end_of(node)) == ")"
 
     def _is_plain(self, node: ast.AST) -> TypeGuard[ast.Call]:
-        """Return whether this is a call of a tool, or of a coroutine that becomes a function."""
         return (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -166,13 +164,7 @@ class _Sequential:
         )
 
     def _gathered(self, argument: ast.expr, where: ast.Await, *, later: bool) -> list[ast.Call] | None:
-        """Return the calls behind one argument of ``gather``; ``None`` unless it is calls of tools alone.
-
-        Args:
-            argument: of ``gather``.
-            where: it is awaited.
-            later: whether the calls are made there, and not where they are written.
-        """
+        """``later``: whether the calls are made where they are awaited, and not where they are written."""
         if isinstance(argument, ast.Starred):
             if isinstance(argument.value, ast.Name):
                 return self._kept_before(argument.value, where, many=True, later=later)
@@ -190,9 +182,7 @@ class _Sequential:
         return None
 
     def _kept_before(self, name: ast.Name, where: ast.Await, *, many: bool, later: bool) -> list[ast.Call] | None:
-        """Return the calls that a variable holds which nothing but ``gather`` takes. Those that are not made ``later``
-        run where they are written, which is before the gathering: with an effect only if nothing stands between.
-        """
+        """Not made ``later``, calls run where they are written: with an effect only if nothing stands between."""
         text, bound, appended = self._text, list[ast.AST](), list[ast.Call]()
         for use in text.uses[name.id]:
             if isinstance(use.ctx, ast.Store):
@@ -210,7 +200,6 @@ class _Sequential:
         return [*calls, *appended] if reads or (not appended and _is_next(kept, text.parents[where])) else None
 
     def _appended(self, name: ast.Name) -> ast.Call | None:
-        """Return the call of a tool that is appended to a list, as a statement."""
         parents = self._text.parents
         method = parents[name]
         call = parents.get(method)
@@ -259,9 +248,7 @@ class _Sequential:
         return _rewrite(node, "made the calls of `gather` in order", text.put(start_of(node), opened, "["), last)
 
     def _thunks(self, node: ast.Await, call: ast.Call) -> list[Edit] | None:
-        """Return what makes functions for ``parallel`` of the arguments of ``gather``; ``None`` if the calls may do
-        anything but read, or something else is computed with them.
-        """
+        """``None`` if the calls may do anything but read, or something else is computed with them."""
         if "parallel" not in self._given or _is_in_class(self._text, node):
             return None
         edits: list[Edit] = []
@@ -279,9 +266,7 @@ class _Sequential:
         return None if not edits or alone else edits
 
     def _deferred(self, call: ast.Call) -> list[Edit] | None:
-        """Return what makes a function of a call: its arguments are evaluated where it stands, as a coroutine's are, so
-        that no error of theirs is taken for the call's. ``None`` where that has no room on their lines.
-        """
+        """Arguments are evaluated where the call stands, so that no error of theirs is taken for the call's."""
         names, given, edits = {keyword.arg for keyword in call.keywords}, list[str](), list[Edit]()
         arguments = [(None, argument) for argument in call.args]
         for number, (name, value) in enumerate([*arguments, *((each.arg, each.value) for each in call.keywords)]):
@@ -298,12 +283,10 @@ class _Sequential:
         return [Edit(start_of(call), start_of(call), f"lambda {', '.join(given)}: " if given else "lambda: "), *edits]
 
     def _open(self, call: ast.Call) -> tuple[int, int] | None:
-        """Return where the arguments of a call begin."""
         return self._text.behind(end_of(call.func), end_of(call), "(")
 
 
 def _settles(call: ast.Call) -> bool:
-    """Return whether ``gather`` gives errors in the place of results."""
     match call.keywords:
         case [ast.keyword(arg="return_exceptions", value=ast.Constant(value=True))]:
             return True
@@ -316,7 +299,6 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 def _asyncio_names(text: Text, protocols: Collection[str]) -> tuple[set[str], dict[str, str]]:
-    """Return what a program calls ``asyncio``, and what it imports from there, each with its own name."""
     modules: Counter[str] = Counter()
     functions: dict[str, str] = {}
     for node in text.nodes:
@@ -332,7 +314,6 @@ def _asyncio_names(text: Text, protocols: Collection[str]) -> tuple[set[str], di
 
 
 def _written(text: Text, node: ast.AsyncFunctionDef) -> str:
-    """Return the word ``async`` before ``def``, with the blanks behind it; empty if something else stands there."""
     word = _ASYNC_DEF.match(text.line_from(node))
     return word[0] if word else ""
 
@@ -348,13 +329,11 @@ def _root(node: ast.expr) -> ast.expr:
 
 
 def _computes(call: ast.Call) -> bool:
-    """Return whether the arguments of a call do more than name values."""
     arguments = (*call.args, *(each.value for each in call.keywords))
     return any(isinstance(part, _COMPUTES) for argument in arguments for part in walk(argument))
 
 
 def _is_next(kept: ast.Assign, node: ast.AST) -> bool:
-    """Return whether this is the statement on the line below, in the same block, with the gathering for its value."""
     return (
         isinstance(node, ast.Assign | ast.Return | ast.Expr)
         and node.col_offset == kept.col_offset

@@ -151,9 +151,7 @@ class ToolNames:
         return "", tuple(candidates[:MAX_CANDIDATES])
 
     def _of_server(self, server: str, tools: list[str]) -> list[str]:
-        """Return those of some tools that a server has. Is none known by that name, the only server that there is can
-        be meant: clients have names of their own for it.
-        """
+        """Where no server is known by that name, the only one can be meant: clients have names of their own for it."""
         place, known = tool_name(server), {*self._servers.values()}
         if place not in known:
             return tools if len(known) < 2 else []
@@ -175,7 +173,6 @@ def _server(protocol: Protocol) -> str:
 
 
 def _references(text: Text, protocols: Mapping[str, Protocol]) -> Iterator[Reference]:
-    """Yield where a program names tools in these ways; not one whose own name is a variable of the program."""
     if text.starred:
         return  # any name may be bound
     free = {name for name in (*HOLDERS, CALLER) if name not in text.binders and name not in protocols}
@@ -203,7 +200,6 @@ def _references(text: Text, protocols: Mapping[str, Protocol]) -> Iterator[Refer
 
 
 def _named_in(node: ast.Call) -> tuple[str, ast.expr | None] | None:
-    """Return the literal name and the arguments that ``call_tool`` is given."""
     given = dict(zip(("name", "arguments"), node.args, strict=False))
     given |= {k.arg: k.value for k in node.keywords if k.arg in ("name", "arguments")}
     if len(given) != len(node.args) + len(node.keywords) or any(isinstance(a, ast.Starred) for a in node.args):
@@ -248,7 +244,6 @@ def _as_call(text: Text, node: ast.Call, found: Reference, protocol: Protocol) -
 
 
 def _keywords(text: Text, given: ast.Dict, protocol: Protocol) -> list[Edit] | None:
-    """Write ``"a": 1`` as ``a=1`` for every key; ``None`` if one is no text, no name, or there twice."""
     names = {parameter.original: parameter.name for parameter in parameters_of(protocol)}
     edits: list[Edit] = []
     seen: set[str] = set()

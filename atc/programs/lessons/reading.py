@@ -265,10 +265,7 @@ def _lessons(request: _Request, tools: Mapping[str, Protocol]) -> Lessons:
 
 
 def _observed(calls: Sequence[Made], tools: Mapping[str, Protocol]) -> tuple[dict[str, Outline], tuple[int, int]]:
-    """Return what tools that document no response answered; the first and the last number of these calls.
-
-    An answer that came from the journal was counted when the call was made.
-    """
+    """An answer that came from the journal was counted when the call was made."""
     own = [call for call in calls if call.status == "ok" and call.tool in tools and not call.is_empty]
     responses: dict[str, list[Any]] = {}
     for call in own:

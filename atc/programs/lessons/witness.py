@@ -127,7 +127,6 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _stored(node: ast.AST) -> set[str]:
-    """Return the names to which a statement gives a value, or whose value it changes: ``found.append(x)``."""
     stored = {part.id for part in walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
     for part in walk(node):
         changed = isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store)
@@ -280,7 +279,6 @@ class Answer:
         return found
 
     def _edges(self) -> list[_Taken]:
-        """Return the calls that count, in order, the first ones of each tool; each with the edges into it."""
         if self._taken is None:
             self._taken = []
             looked_at: Counter[str] = Counter()
@@ -350,7 +348,6 @@ def _site(place: ToolCall) -> Site:
 
 
 def _reached(flow: Flow, tree: ast.Module) -> set[Site]:
-    """Return the calls from which a value came to the answer or decided on it, by way of other calls' arguments too."""
     arguments: dict[Site, list[Value]] = {}
     for place in flow.calls.values():
         arguments.setdefault(_site(place), []).extend(place.arguments.values())
@@ -366,7 +363,6 @@ def _reached(flow: Flow, tree: ast.Module) -> set[Site]:
 
 
 def _named(origin: Origin, at: Sequence[str | int]) -> Path | None:
-    """Return the path of a place by names of fields; ``None`` where a key is not written in the program."""
     path: list[str] = []
     for step, found in zip(origin.path, at, strict=False):
         if isinstance(step, str):
@@ -379,12 +375,10 @@ def _named(origin: Origin, at: Sequence[str | int]) -> Path | None:
 
 
 def _has_records(value: Any) -> bool:
-    """Return whether a value is a record or a list of records, and no plain value or list of these."""
     return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(each, dict) for each in value))
 
 
 def _scalars(value: Any) -> Iterator[str]:
-    """Yield the scalars in a value, the first of a large one."""
     todo, left = [value], MAX_LEAVES
     for _ in range(MAX_VISITED):
         if not todo or left <= 0:
@@ -401,9 +395,7 @@ def _scalars(value: Any) -> Iterator[str]:
 
 
 def _scalar(value: Any) -> Iterator[str]:
-    """Yield a scalar as text: 5, 5.0 and "5" are the same value. Null and empty texts are none; nor are truth values,
-    which agree by chance.
-    """
+    """5, 5.0 and "5" are the same value; truth values are none, for they agree by chance."""
     if isinstance(value, str):
         if value.strip():
             yield value

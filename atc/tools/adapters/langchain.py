@@ -119,11 +119,7 @@ def _described(tool: Any, injected: Mapping[str, Any], config: Mapping[str, Any]
 
 
 def _parameters(tool: BaseTool) -> JsonSchema:
-    """The schema of a tool's arguments without injected ones.
-
-    Raises:
-        ToolImportError: it has none.
-    """
+    """Raises ToolImportError where the tool has none."""
     from langchain_core.tools import Tool
 
     if isinstance(tool, Tool) and tool.args_schema is None:  # one text, under any name
@@ -143,10 +139,8 @@ def _parameters(tool: BaseTool) -> JsonSchema:
 
 
 def _injected(tool: BaseTool) -> dict[str, tuple[bool, bool]]:
-    """The arguments that a program never gives, by name: whether each must be given, and whether it is the call's id.
-
-    They are marked in the schema's class, or in the signature of the code where the schema leaves them out.
-    """
+    """By name: whether each must be given, and whether it is the call's id. They are marked in the schema's class, or
+    in the signature of the code where the schema leaves them out."""
     from langchain_core.tools.base import InjectedToolArg, InjectedToolCallId, _is_injected_arg_type
 
     found: dict[str, tuple[bool, bool]] = {}
@@ -171,7 +165,6 @@ def _is_a(mark: object, kind: type) -> bool:
 
 
 def _code(tool: BaseTool) -> Callable[..., Any]:
-    """The user's code behind a tool."""
     return cast(Callable[..., Any], getattr(tool, "func", None) or getattr(tool, "coroutine", None) or type(tool)._run)
 
 
@@ -183,11 +176,7 @@ def _signature(code: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
 
 
 def _returns(tool: BaseTool, code: Callable[..., Any]) -> JsonSchema | None:
-    """The schema of the value that a program gets. Of a pair of content and artifact, that of the artifact.
-
-    Raises:
-        ToolImportError: the tool returns a command to its graph.
-    """
+    """Of a pair of content and artifact, that of the artifact. Raises ToolImportError for a command to a graph."""
     hint = hints_of(code).get("return", Any)
     if getattr(hint, "__name__", "") == "Command":
         raise ToolImportError("it returns a Command to its own graph, which a program has not")
@@ -257,11 +246,7 @@ class _Call:
         return self._value(await self.tool.ainvoke(given, config))
 
     def _value(self, answer: Any) -> Any:
-        """The value of an answer: of a message its artifact, else its content.
-
-        Raises:
-            ToolError: the message says that the call failed, or the answer is a command to a graph.
-        """
+        """Raises ToolError where the message says that the call failed, or the answer is a command to a graph."""
         kind = type(answer).__name__
         if kind == "Command":
             raise ToolError(

@@ -196,8 +196,7 @@ def _tool(kind: str, name: str, candidate: Candidate, said: Effect | None) -> To
 
 
 def _doubted(stated: Effect, *names: str) -> Effect:
-    """The effect that an object's metadata state. As of a tool of an MCP server, whose hints they are, one that says it
-    reads and has a verb of effects in its name is of unknown effect."""
+    """As of a tool of an MCP server: what says that it reads is unknown where its name has a verb of effects."""
     return Effect.UNKNOWN if stated is Effect.READ and any(map(disguised_telltale, names)) else stated
 
 

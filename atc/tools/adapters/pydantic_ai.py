@@ -92,11 +92,7 @@ def import_pydantic_ai(
 
 
 def _joined(tools: Any) -> AbstractToolset[Any]:
-    """One toolset of all that was given.
-
-    Raises:
-        ToolImportError: something among it is neither a toolset nor a tool.
-    """
+    """Raises ToolImportError for what is neither a toolset nor a tool."""
     from pydantic_ai import Tool
     from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset
 
@@ -147,7 +143,6 @@ def _returns(name: str, code: Callable[..., Any] | None, stated: Any) -> JsonSch
 
 
 def _code(tool: Any) -> Callable[..., Any] | None:
-    """The user's function behind a tool, where it has one."""
     tool = getattr(tool, "source_tool", tool)
     schema = getattr(getattr(tool, "call_func", None), "__self__", None)
     function = getattr(schema, "function", None)
@@ -255,11 +250,7 @@ class _Held(HeldPerLoop[_Entered]):
 
 
 async def _validated(tool: ToolsetTool[Any], arguments: dict[str, Any], context: RunContext[Any]) -> dict[str, Any]:
-    """The arguments as the tool's code takes them.
-
-    Raises:
-        ToolError: they are refused; the code has not run.
-    """
+    """Raises ToolError where they are refused; the code has not run."""
     try:
         given: dict[str, Any] = tool.args_validator.validate_python(arguments)
         check = getattr(tool, "args_validator_func", None)
@@ -292,7 +283,6 @@ def _failed(error: Exception, code: Callable[..., Any] | None) -> ToolError:
 
 
 def _value(answer: Any) -> Any:
-    """The value of what a tool returned: of a ``ToolReturn`` what it returns; of binary content its bytes."""
     kind = type(answer).__name__
     if kind == "ToolReturn":
         answer = answer.return_value

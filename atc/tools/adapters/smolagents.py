@@ -101,11 +101,7 @@ def _described(tool: Any, base: Any) -> Described:
 
 
 def _parameters(tool: Tool) -> JsonSchema:
-    """The schema of a tool's inputs.
-
-    Raises:
-        ToolImportError: it needs an image or a sound.
-    """
+    """Raises ToolImportError where the tool needs an image or a sound."""
     properties: JsonSchema = {}
     required = []
     for name, given in tool.inputs.items():

@@ -313,7 +313,6 @@ class _Operation:
 
 
 def _counted(found: dict[str, _Values], name: str) -> _Values:
-    """The values of a name, as far as names are counted."""
     if name not in found and len(found) < MAX_NAMES:
         found[name] = _Values()
     return found.get(name) or _Values()
@@ -327,7 +326,6 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def _count_words(answer: Any, words: Counter[str]) -> None:
-    """Count in how many answers a short text stands, of as many as are looked at."""
     own: set[str] = set()
     todo = [answer]
     while todo:

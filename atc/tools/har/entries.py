@@ -141,7 +141,6 @@ def _after_blank(text: str, at: int) -> int:
 
 
 def _value_of(wanted: str, text: str, at: int, decoder: json.JSONDecoder) -> int | None:
-    """Where the value of a key begins, in the object that begins at a place; ``None`` where there is none."""
     at = _after_blank(text, at)
     if text[at : at + 1] != "{":
         return None
@@ -239,11 +238,7 @@ def _place(url: str) -> _Place | None:
 
 
 def _form(text: str) -> tuple[tuple[str, str], ...]:
-    """The names and values of a query or a form.
-
-    Raises:
-        ValueError: they are more than :data:`MAX_FIELDS`.
-    """
+    """Raises ValueError for more than :data:`MAX_FIELDS`."""
     return tuple(parse_qsl(text, keep_blank_values=True, errors="replace", max_num_fields=MAX_FIELDS)) if text else ()
 
 
@@ -308,7 +303,6 @@ def _headers(message: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _pairs(listed: Any) -> Iterator[tuple[str, str]]:
-    """Names and values of a list, as HAR writes headers, cookies and the fields of forms."""
     for each in listed[:MAX_FIELDS] if isinstance(listed, list) else ():
         name, value = (each.get("name"), each.get("value")) if isinstance(each, dict) else (None, None)
         if isinstance(name, str) and name:

@@ -132,7 +132,6 @@ def from_har(
 
 
 def _has_no_contents(entries: Iterable[Entry]) -> bool:
-    """Whether answers in JSON were recorded, and the text of none of them."""
     answers = [
         bool(entry.answer)
         for entry in entries
@@ -143,8 +142,6 @@ def _has_no_contents(entries: Iterable[Entry]) -> bool:
 
 
 def _say_if_no_login(path: Path, found: Sequence[Recorded], *, chosen: bool) -> None:
-    """Warn of a recording that was exported without its logins, where one is wanted or a token that goes with one is
-    left."""
     secrets = [secret for each in found for secret in each.secrets.values()]
     left = [secret.wire for secret in secrets if secret.location == "header" and _BESIDE_LOGIN.search(secret.wire)]
     if len(left) < len(secrets) or not (secrets or chosen):
@@ -180,7 +177,6 @@ _PLURALS = {
 
 
 def _left_out(entries: Sequence[Entry], others: Counter[Origin]) -> str:
-    """What is no tool, in one line; empty where all is."""
     counts = Counter(entry.kind for entry in entries if entry.kind != "call")
     parts = [
         f"{count:,} {kind if count == 1 else _PLURALS.get(kind, f'{kind}s')}" for kind, count in counts.most_common()

@@ -171,7 +171,6 @@ def patterns(paths: Iterable[tuple[str, ...]], seen: Seen) -> dict[tuple[str, ..
 
 
 def _values(before: Pattern, members: list[tuple[str, ...]], depth: int, seen: Seen) -> set[str]:
-    """Those of the different parts at one place that are values."""
     parts = {path[depth]: path for path in members}
     collection = next((part for part in reversed(before) if not part.startswith(PLACE)), "")
     after_place = bool(before) and before[-1].startswith(PLACE)
@@ -209,12 +208,10 @@ def _is_literal(part: str) -> bool:
 
 @lru_cache(maxsize=16_384)
 def _is_word(part: str) -> bool:
-    """Whether a part is made of words of interfaces alone."""
     return part.lower() in _TECHNICAL or is_field_name(part.replace(":", "_").replace("~", "_"))
 
 
 def _is_id(part: str) -> bool:
-    """Whether a part has the form of an identifier: a number, a UUID, a hash, a date, a slug or a word with digits."""
     if part.lower() in _TECHNICAL:
         return False
     if _DATE.fullmatch(part) or _TICKET.fullmatch(part) or form(part) in ("uuid", "mail", "ipv4"):
@@ -228,7 +225,6 @@ def _is_prefix(part: str) -> bool:
 
 
 def _alike(parts: Mapping[str, tuple[str, ...]], words: list[str], seen: Seen, least: int) -> list[str]:
-    """Those of the words whose paths are answered with the same keys, where they are so many."""
     by_keys: defaultdict[frozenset[str], list[str]] = defaultdict(list)
     for word in words:
         if keys := seen.answers.get(parts[word]):

@@ -303,10 +303,7 @@ def error_of(operation: Operation, response: httpx.Response, body: bytes, creden
 
 
 def _is_about_the_credential(operation: Operation, credentials: Credentials) -> bool:
-    """Whether a 403 is about the credential, as far as one call tells: it lacks, or the path names no one resource.
-
-    The broker knows the other calls of the run (:mod:`atc.calls.responses`).
-    """
+    """As far as one call tells: the broker knows the other calls of the run (:mod:`atc.calls.responses`)."""
     if credentials.sent(operation):
         return not any(parameter.location == "path" for parameter in operation.parameters)
     return credentials.lacking(operation) is not None
@@ -365,7 +362,6 @@ def _unreadable(
 
 
 def _service_words(text: str, credentials: Credentials) -> str:
-    """The service's own message about an error, in at most :data:`MAX_ERROR_TEXT` characters."""
     try:  # a credential goes before anything is cut: half of one would not be found any more
         found = _message_in(credentials.redacted_value(json.loads(text)), 0)
     except (ValueError, RecursionError):

@@ -139,7 +139,6 @@ def _take_apart(plan: BodyPlan, schema: dict[str, Any], example: Any, *, optiona
 
 
 def _can_flatten(schema: dict[str, Any], taken: set[str], optional: bool) -> bool:
-    """Whether an object says nothing that a list of arguments could not say."""
     properties, types = schema.get("properties"), schema.get("type", "object")
     needed = len(schema.get("required", ()))
     return (
@@ -155,7 +154,6 @@ def _can_flatten(schema: dict[str, Any], taken: set[str], optional: bool) -> boo
 
 
 def _fields(media: dict[str, Any], schema: dict[str, Any]) -> dict[str, Field]:
-    """How the properties of a form travel."""
     encodings = media["encoding"] if isinstance(media.get("encoding"), dict) else {}
     fields: dict[str, Field] = {}
     for name, item in schema.get("properties", {}).items():
@@ -179,7 +177,6 @@ def _file_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sent(media_type: str, kind: BodyKind) -> str:
-    """The ``Content-Type`` to send."""
     if kind == "json" and not is_json(media_type):
         return "application/json"  # a wildcard, or JSON under a wrong label
     if is_media_type(media_type) and "*" not in media_type:
@@ -293,7 +290,6 @@ class ArgumentReader:
         return found
 
     def _bears_key(self, location: Location, name: str, node: dict[str, Any]) -> bool:
-        """Whether a parameter is an idempotency key, and takes one as they are made."""
         if location != "header" or name.lower() not in HEADERS:
             return False
         try:
@@ -366,7 +362,6 @@ def check_listed(shared: list[Any], operation: dict[str, Any]) -> None:
 
 
 def _join(found: Arguments, names: UniqueNames, plan: BodyPlan) -> None:
-    """Add the body's arguments to those of the parameters."""
     other = ["request_body"] if plan.whole else []
     arguments = {
         part: names.take(parameter_name(part), *other)
@@ -387,7 +382,6 @@ def _join(found: Arguments, names: UniqueNames, plan: BodyPlan) -> None:
 
 
 def _named(schema: Any, argument: str, name: str) -> Any:
-    """The schema of an argument; one whose name had to be another says what the service calls it."""
     return {**schema, NAMED: name} if argument != name and isinstance(schema, dict) else schema
 
 

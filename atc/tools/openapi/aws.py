@@ -127,7 +127,6 @@ class AwsSigner:
         return {name: value for name, value in made.items() if name.lower() in ("authorization", *OWN_HEADERS)}
 
     def _scope(self, host: str) -> tuple[str, str]:
-        """Service and region: what the user said, else what the host says."""
         named = _HOST.match(host)
         service = self.given.get("service") or _signing_name(self.service) or (named[1] if named else "")
         region = self.given.get("region") or (named[2] if named else "")
@@ -167,7 +166,6 @@ class AwsSigner:
 
 @lru_cache(maxsize=64)
 def _signing_name(service: str) -> str:
-    """The name that signatures have for a service, where botocore knows it."""
     from botocore.exceptions import BotoCoreError
     from botocore.session import Session
 

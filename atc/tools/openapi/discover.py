@@ -172,7 +172,6 @@ class _Search:
     # -- what a page names ---------------------------------------------------------------------------------------------
 
     def _leads(self, page: Page, lead: _Lead) -> list[_Lead]:
-        """The places of this origin that a page names and that may lead to a document, each once."""
         base = lead.base or page.url
         named = [(url, page.url) for relation, url in page.links if relation in _RELATIONS]
         if page.is_text:
@@ -227,7 +226,6 @@ def _tells_effect(path: str) -> str:
 
 
 def _json(page: Page) -> Any:
-    """What a page says in JSON; ``None`` where it is none."""
     if page.body.lstrip()[:1] not in (b"{", b"["):
         return None
     try:
@@ -237,7 +235,6 @@ def _json(page: Page) -> Any:
 
 
 def _named_in(page: Page) -> Iterator[str]:
-    """The documents, configurations and scripts that a page's text names."""
     text = page.body[:_PAGE_CHARS].decode("utf-8", "replace").replace("\\/", "/")
     yield from _DESC.findall(text)[:2]
     for match in _NAMED.finditer(text):
@@ -268,7 +265,6 @@ def _texts(items: Any, key: str) -> list[str]:
 
 
 def _nothing(site: Site) -> str:
-    """What was asked, and what to do."""
     paths = ", ".join(urlsplit(place).path or "/" for place in site.asked)
     locked = f"; {site.refused} of them ask for a credential" if site.refused else ""
     away = f"; it names {', '.join(site.elsewhere)}, which was not asked" if site.elsewhere else ""

@@ -151,7 +151,6 @@ def _static_query(operation: Operation, values: dict[str, str]) -> Pairs:
 
 
 def _filled(operation: Operation, template: str, values: dict[str, str]) -> str:
-    """The template, encoded, with the encoded values in the places of its variables."""
     pieces, position = [], 0
     for match in _TEMPLATE.finditer(template):
         value = values.get(match[1])

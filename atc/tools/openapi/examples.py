@@ -112,11 +112,7 @@ def _bounded(value: Any) -> Any:
 
 
 def _is_short(value: Any, items: int | None = None) -> bool:
-    """Whether a value has at most :data:`MAX_EXAMPLE` characters as JSON; of one without end no more is looked at.
-
-    Args:
-        items: of each list, that count; then it is only whether it may be short.
-    """
+    """Of a value without end no more is looked at. ``items``: of each list, that count; then it only may be short."""
     left, waiting = MAX_EXAMPLE, [value]
     while waiting:
         part = waiting.pop()
@@ -164,7 +160,6 @@ def completed(root: dict[str, Any], schema: Any, example: Any, depth: int = _MAX
 
 
 def _shape(value: Any, depth: int) -> dict[str, Any]:
-    """What a value surely is."""
     if isinstance(value, dict):
         made: dict[str, Any] = {"type": "object"}
         return {**made, "properties": {k: _shape(v, depth - 1) for k, v in value.items()}} if depth and value else made

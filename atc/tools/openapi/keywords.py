@@ -209,7 +209,6 @@ class _Merger:
 
 
 def _extras_agree(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Whether ``additionalProperties`` of one says nothing about the properties of the other."""
     for limited, other in ((first, second), (second, first)):
         if limited.get("additionalProperties", True) in (True, {}):
             continue
@@ -334,7 +333,6 @@ def _tells(node: dict[str, Any]) -> str:
 
 
 def _values(node: dict[str, Any], prefix: str) -> dict[str, list[str]]:
-    """What the mapping of a discriminator says, by the names of the heirs."""
     stated = node.get("discriminator")
     mapping = stated.get("mapping") if isinstance(stated, dict) else None
     values: dict[str, list[str]] = {}

@@ -66,7 +66,6 @@ def _unique(links: Iterable[str]) -> list[str]:
 
 
 def _walked(node: Any, depth: int = 0) -> Iterator[str]:
-    """The links within a container, whatever they are grouped by."""
     if depth > MAX_DEPTH:
         return
     if _is_link(node):
@@ -86,9 +85,7 @@ def _walked(node: Any, depth: int = 0) -> Iterator[str]:
 
 
 def _target(node: Any) -> str | None:
-    """The link of an entry that says more than the link: empty where it is not asked for with GET, ``None`` for no
-    entry.
-    """
+    """Empty where the link is not asked for with GET, ``None`` for no entry."""
     link = next((node[key] for key in _TARGETS if _is_link(node.get(key))), None) if isinstance(node, Mapping) else None
     if link is None:
         return None
@@ -162,7 +159,6 @@ def _href(value: Any) -> str:
 
 
 def _items(value: Any) -> list[Mapping[str, Any]]:
-    """The items of an answer: itself, or the first list in it, also one level down."""
     lists = [value] if isinstance(value, list) else []
     for item in list(value.values())[:20] if isinstance(value, Mapping) else ():
         lists += [item] if isinstance(item, list) else [*item.values()][:20] if isinstance(item, Mapping) else []

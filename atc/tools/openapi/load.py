@@ -240,7 +240,6 @@ class Resolver:
 
 
 def _absolute(node: Any, url: str) -> Any:
-    """The content of another document with its references as seen from this one."""
     if isinstance(node, dict):
         return {
             key: _joined(url, value) if key == "$ref" and isinstance(value, str) else _absolute(value, url)

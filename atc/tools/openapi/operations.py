@@ -253,7 +253,6 @@ class OperationReader:
         return protocol, operation
 
     def _given(self, parameters: dict[str, Any], arguments: dict[str, Any], response: Any) -> tuple[Example, ...]:
-        """The document's example; its arguments only where they could really be given."""
         if arguments:
             self._checking -= self._converter.size_of(parameters)
         fits = bool(arguments) and self._checking >= 0 and not problems(parameters, arguments)
@@ -276,7 +275,6 @@ class OperationReader:
         }
 
     def _links(self, success: list[tuple[str, dict[str, Any]]]) -> tuple[Link, ...]:
-        """The links that the document states (OpenAPI 3, "Link Object"), as far as they are taken from the body."""
         found: list[Link] = []
         for _, response in success:
             links = response.get("links")
@@ -288,7 +286,6 @@ class OperationReader:
     def _returns(
         self, method: str, success: list[tuple[str, dict[str, Any]]], contents: list[tuple[str, dict[str, Any]]]
     ) -> tuple[ContentKind | None, dict[str, Any] | None, Any]:
-        """The kind, schema and example of the answers, by the media type that is most useful to a program."""
         if method == "head":
             return None, {"type": "null"}, MISSING
         by_type = dict(reversed(contents))
@@ -337,7 +334,6 @@ def _links_of(link: dict[str, Any]) -> Iterator[Link]:
 
 
 def _linked_operation(link: dict[str, Any]) -> str:
-    """The operation that a link leads to: its id, or its method and path; empty where it is of another document."""
     named, pointer = link.get("operationId"), link.get("operationRef")
     if isinstance(named, str):
         return named.strip()
@@ -352,7 +348,6 @@ def _unescaped(step: str) -> str:
 
 
 def _success(responses: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
-    """The answers of a call that went well, in the order of their codes."""
     good = sorted((code, response) for code, response in responses.items() if code.startswith("2"))
     return good or ([("default", responses["DEFAULT"])] if set(responses) == {"DEFAULT"} else [])
 
@@ -381,7 +376,6 @@ def _statuses(responses: dict[str, dict[str, Any]]) -> tuple[Status, ...]:
 
 
 def _description(node: dict[str, Any], found: Found) -> str:
-    """Summary and description; the description alone where the summary repeats it, or the operation's name."""
     summary = clean(node.get("summary"), 300)
     detail = clean(node.get("description"), MAX_TOOL_TEXT - len(summary) - 2)
     named = tool_name(function_name(found.original, found.method, found.path))

@@ -254,7 +254,6 @@ def value_schema(kind: ContentKind, schema: dict[str, Any]) -> dict[str, Any] | 
 
 
 def _record(schema: dict[str, Any]) -> dict[str, Any]:
-    """A row of a CSV table: column → text, with the columns that the document names."""
     items = schema.get("items")
     columns = items.get("properties") if isinstance(items, dict) else schema.get("properties")
     record: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}

@@ -173,7 +173,6 @@ class SchemaConverter:
         return {"$ref": _DEFS + self._name(ref, "any")}
 
     def _any_of(self, ref: str, base: Base) -> dict[str, Any]:
-        """Any heir of a base, each with the value that tells it, or the base itself."""
         heirs: list[dict[str, Any]] = [
             {"$ref": _DEFS + self._name(heir), "properties": {base.tells: _one_of(values)}}
             for heir, values in base.heirs.items()
@@ -270,7 +269,6 @@ class SchemaConverter:
         return _values_in(own) + sum(self._size(body) for body in closed.get("$defs", {}).values())
 
     def _size(self, schema: Any) -> int:
-        """How many values a schema has, without what it refers to."""
         if (known := self._sizes.get(id(schema))) is None:
             known = _values_in(schema)
             if id(schema) in self._lasting:
@@ -301,7 +299,6 @@ class SchemaConverter:
         return names
 
     def _inlined(self, member: Any, direction: Direction, depth: int) -> Any:
-        """What a reference names, with what stands beside it; the reference where it leads back here or too deep."""
         if isinstance(member, dict) and "$ref" in member and len(member) > 1:
             target = self._inlined({"$ref": member["$ref"]}, direction, depth)
             beside = {key: value for key, value in member.items() if key != "$ref"}
@@ -316,7 +313,6 @@ class SchemaConverter:
         return member
 
     def _hint_discriminator(self, node: dict[str, Any], out: dict[str, Any]) -> None:
-        """Say in each branch which value of the discriminator belongs to it, where the document lists that."""
         name, mapping = node["discriminator"].get("propertyName"), node["discriminator"].get("mapping")
         if not isinstance(name, str) or not isinstance(mapping, dict):
             return

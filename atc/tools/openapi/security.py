@@ -199,16 +199,13 @@ class Credentials:
         return scheme in self._values or scheme in self._live
 
     def _recorded(self, scheme: str, operation: Operation) -> str:
-        """The recorded credential for a scheme, where the user has given none; empty without one."""
         if self._session is None or self.has(scheme) or self._session.why_not(scheme, operation.server):
             return ""
         return self._recorded_values.get(scheme, "")
 
     def _names(self, operation: Operation) -> tuple[str, ...]:
-        """The schemes to use: the first alternative that can be met as a whole; else none.
-
-        Of a recorded login what is left is used: which of a browser's cookies a service looks at is not known.
-        """
+        """The first alternative that can be met as a whole. Of a recorded login what is left is used: which of a
+        browser's cookies a service looks at is not known."""
         met = [tuple(n for n in names if self.has(n) or self._recorded(n, operation)) for names in operation.security]
         whole = (names for names, asked in zip(met, operation.security, strict=True) if names and names == asked)
         recorded = (names for names in met if any(self._recorded(name, operation) for name in names))
@@ -327,11 +324,7 @@ class Credentials:
 
 
 def _read(scheme: Scheme, given: Any) -> Given:
-    """A credential in the form that its scheme takes: a mapping where one is meant, else a string.
-
-    Raises:
-        UsageError: it is neither, or not what the scheme takes.
-    """
+    """Raises UsageError where it is not what the scheme takes."""
     name = scheme.name
     if isinstance(given, str):
         given = given.strip()
@@ -360,8 +353,7 @@ def _live(scheme: Scheme, given: Mapping[str, str], credentials: Credentials) ->
 
 
 def _sendable(schemes: Mapping[str, Scheme], session: Session) -> dict[str, str]:
-    """The credentials of a recorded login as they are sent. A recording is a stranger's text: what could end a header,
-    or begin another cookie, is none."""
+    """A recording is a stranger's text: what could end a header, or begin another cookie, is no credential."""
     found = {}
     for name, value in session.values.items():
         scheme = schemes.get(name)

@@ -346,11 +346,9 @@ class OperationTransport(
         return self._again(client, request, target, same_method=operation.is_safe or status in (307, 308))
 
     def _sent_to_login(self, request: httpx.Request, status: int, target: httpx.URL) -> ToolError:
-        """The error of a call that was redirected to a login page.
-
-        A service that will come back to this very address once there is a login has not acted: that is a 401 in another
-        form. A log-out or a new password acts, and leads there too, so any other such answer leaves a write in doubt.
-        """
+        """A service that will come back to this very address once there is a login has not acted: that is a 401 in
+        another form. A log-out or a new password acts, and leads there too, so any other such answer leaves a write in
+        doubt."""
         operation, credentials = self.operation, self.service.credentials
         credentials.note(operation, 401)
         page = target.raw_path.partition(b"?")[0].decode("ascii", "replace")[:100]
@@ -364,7 +362,6 @@ class OperationTransport(
         return ToolError(message, status=status, outcome="unknown", cause="in_doubt")
 
     def _outcome(self, status: int) -> Outcome:
-        """The error of a call that was answered with a redirect which is not followed."""
         return "refused" if self.operation.is_safe or status in (307, 308) else "unknown"
 
     def _again(
@@ -458,7 +455,6 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
 
 
 def _set(headers: dict[str, str], name: str, value: str) -> None:
-    """Set a header whatever the case in which it stands there already."""
     for known in [key for key in headers if key.lower() == name.lower()]:
         del headers[known]
     headers[name] = value
