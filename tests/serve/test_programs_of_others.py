@@ -63,7 +63,6 @@ answer = [Counter(each.n for each in kept)[0], statistics.mean(each.n for each i
 """
 
 PROGRAMS: dict[str, tuple[str, Any]] = {
-    "an answer by another name": ("result = double(n=1)", {"n": 2}),
     "statements of every kind": (EVERY_STATEMENT, [1, 2, "two"]),
     "a response that holds itself": ("answer = len(get_tree()[0]['children'][0]['children'])", 1),
     "awaited and not, two tools at once": (
