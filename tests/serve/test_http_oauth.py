@@ -253,9 +253,24 @@ async def test_known_keys_serve_while_the_issuer_is_down_but_not_for_ever(clock:
     fake.down = True
     clock.now += STALE_S - FRESH_S
     assert await verifier.verify_token(signed()) is not None
-    clock.now += FRESH_S + 1
+    clock.now += FRESH_S - 1
+    assert await verifier.verify_token(signed()) is not None
+    clock.now += 2
     with pytest.raises(IssuerUnreachable):
         await verifier.verify_token(signed())
+
+
+async def test_keys_are_asked_for_again_soon_after_the_issuer_was_down(clock: Clock) -> None:
+    fake = FakeIssuer()
+    verifier = verifying(fake, clock)
+    assert await verifier.verify_token(signed()) is not None
+    fake.down = True
+    clock.now += FRESH_S + 1
+    assert await verifier.verify_token(signed()) is not None
+    fake.down = False
+    fake.keys[:] = [public(rsa_key(2048, 1), "new")]
+    clock.now += FAILED_S + 1
+    assert await verifier.verify_token(signed()) is None, "it was taken back"
 
 
 @pytest.mark.parametrize(

@@ -374,6 +374,24 @@ async def test_what_another_server_signed_or_for_another_use_counts_for_nothing(
         assert (await token(caller, client, code=unsigned)).status_code == 400
 
 
+async def test_who_reads_the_file_can_make_no_code_and_no_token(tmp_path: Path) -> None:
+    path = tmp_path / "clients.json"
+    async with calling(served(own(path))) as caller:
+        client, tokens = await let_in(caller)
+        code = sent(await decide(caller, await authorize(caller, client)))["code"]
+        kept = json.loads(path.read_text())
+        for use in ("code", "access", "refresh"):
+            said = {**jwt.decode(code, options={"verify_signature": False}), "aud": use, "jti": "made"}
+            made = jwt.encode(said, kept["key"], algorithm="HS256")
+            assert (await token(caller, client, code=made)).status_code == 400
+            assert (await caller.send(token=made, body=opening())).status_code == 401
+        (consent,) = kept["consents"].values()
+        for digest in (consent["access"], consent["refresh"]):
+            assert tokens["access_token"].partition(".")[2] != digest
+            name = next(iter(kept["consents"]))
+            assert (await caller.send(token=f"{name}.{digest}", body=opening())).status_code == 401
+
+
 async def test_a_request_waits_for_the_owner_for_a_while_and_counts_once() -> None:
     server = own()
     clock = server.clock

@@ -1,8 +1,8 @@
 """A small authorization server for one person: clients register, and the owner lets each in by a pass phrase.
 
 OAuth 2.1 as the MCP specification asks for, by the SDK's handlers; this is what they ask (the SDK's provider). Clients,
-requests, codes and tokens are not kept but signed, so a stranger fills nothing. Of what the owner agreed to it is kept
-which tokens are the latest: codes count once and for a minute, and refresh tokens change at every use.
+requests and codes are not kept but signed, so a stranger fills nothing. Of what the owner agreed to, digests of the
+latest tokens are kept: codes count once and for a minute, and refresh tokens change at every use.
 """
 
 from __future__ import annotations
@@ -54,13 +54,17 @@ class Consent:
 
     Attributes:
         client: that it is for.
-        until: seconds since 1970; after it no token of it counts.
-        latest: number of the tokens that count; 0: none does any more.
+        scopes: of its tokens.
+        until: seconds since 1970; after it no token of it counts, and after ``access_until`` no access token.
+        access, refresh: digests of the tokens that count; empty where none does any more.
     """
 
     client: str
+    scopes: list[str]
     until: float = 0.0
-    latest: int = 0
+    access_until: float = 0.0
+    access: str = ""
+    refresh: str = ""
 
 
 @dataclass
@@ -74,7 +78,8 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         path: of the file in which the key and the consents are kept; only its owner can read it.
         scopes: of every token.
         clock: seconds since 1970.
-        key: signs. It is not made of the pass phrase: whoever registers could try phrases on it.
+        key: signs clients, who get nothing by that. It is not made of the pass phrase: they could try phrases on it.
+        passing: signs requests and codes, while the process lasts: what is kept on disk makes none.
         consents: by the name that their code and tokens have.
         tried: wrong pass phrases, by request.
     """
@@ -86,6 +91,7 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     scopes: list[str] = field(default_factory=list)
     clock: Callable[[], float] = time.time
     key: str = field(default_factory=secrets.token_urlsafe, repr=False)
+    passing: str = field(default_factory=secrets.token_urlsafe, repr=False)
     consents: dict[str, Consent] = field(default_factory=dict)
     tried: OrderedDict[str, int] = field(default_factory=OrderedDict)
 
@@ -180,41 +186,42 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         if said is None or said["jti"] in self.consents:
             raise TokenError("invalid_grant", "the code was used")
         self.consents = {name: each for name, each in self.consents.items() if each.until > self.clock()}
-        self.consents[said["jti"]] = Consent(client.client_id)
-        return self._issue(said["jti"], authorization_code.scopes)
+        self.consents[said["jti"]] = Consent(client.client_id, authorization_code.scopes)
+        return self._issue(said["jti"])
 
     async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
-        said, consent = self._token("refresh", refresh_token)
-        if consent is None or consent.client != client.client_id or self._ended(said):
+        name, consent = self._named(refresh_token)
+        if consent is None or consent.client != client.client_id or consent.until <= self.clock():
             return None
-        if said["number"] != consent.latest:
-            self._end(said["jti"])
+        if not _fits(refresh_token, consent.refresh):
+            self._end(name)
             return None
         return RefreshToken(
             token=refresh_token,
             client_id=consent.client,
-            scopes=said["scopes"],
-            expires_at=int(said["until"]),
+            scopes=consent.scopes,
+            expires_at=int(consent.until),
             subject=OWNER,
         )
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        said, consent = self._token("refresh", refresh_token.token)
-        if consent is None or said["number"] != consent.latest:
+        name, consent = self._named(refresh_token.token)
+        if consent is None or not _fits(refresh_token.token, consent.refresh):
             raise TokenError("invalid_grant", "the refresh token was used")
-        return self._issue(said["jti"], scopes)
+        consent.scopes = scopes
+        return self._issue(name)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        said, consent = self._token("access", token)
-        if consent is None or said["number"] != consent.latest or self._ended(said):
+        _, consent = self._named(token)
+        if consent is None or not _fits(token, consent.access) or consent.access_until <= self.clock():
             return None
         return AccessToken(
             token=token,
             client_id=consent.client,
-            scopes=said["scopes"],
-            expires_at=int(said["until"]),
+            scopes=consent.scopes,
+            expires_at=int(consent.access_until),
             resource=self.resource,
             subject=OWNER,
             claims={"iss": self.url},
@@ -229,30 +236,29 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         return found.model_copy(update={"token": "", "client_id": said["jti"]})
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
-        kind = "access" if isinstance(token, AccessToken) else "refresh"
-        self._end(self._token(kind, token.token)[0]["jti"])
+        self._end(self._named(token.token)[0])
 
-    def _issue(self, name: str, scopes: list[str]) -> OAuthToken:
-        consent = self.consents[name]
-        consent.latest, consent.until = consent.latest + 1, self.clock() + REFRESH_S
+    def _issue(self, name: str) -> OAuthToken:
+        access, refresh = (f"{name}.{secrets.token_urlsafe(32)}" for _ in range(2))
+        consent, now = self.consents[name], self.clock()
+        consent.access, consent.access_until = digest_of(access).hex(), now + ACCESS_S
+        consent.refresh, consent.until = digest_of(refresh).hex(), now + REFRESH_S
         self._save()
-        said = {"scopes": scopes, "number": consent.latest}
         return OAuthToken(
-            access_token=self._signed("access", name, said, ACCESS_S),
+            access_token=access,
             expires_in=int(ACCESS_S),
-            refresh_token=self._signed("refresh", name, said, REFRESH_S),
-            scope=" ".join(scopes) or None,
+            refresh_token=refresh,
+            scope=" ".join(consent.scopes) or None,
         )
 
-    def _token(self, kind: str, token: str) -> tuple[dict[str, Any], Consent | None]:
-        """What a token says, and its consent; None where there is none that counts."""
-        said = self._read(kind, token) or {"jti": ""}
-        consent = self.consents.get(said["jti"])
-        return said, consent if consent is not None and consent.latest else None
+    def _named(self, token: str) -> tuple[str, Consent | None]:
+        """The consent that a token names, whether it is one of its own or not."""
+        name = token.partition(".")[0]
+        return name, self.consents.get(name)
 
     def _end(self, name: str) -> None:
         if (consent := self.consents.get(name)) is not None:
-            consent.latest = 0  # it stays itself: else its code would make another one
+            consent.access = consent.refresh = ""  # it stays itself: else its code would make another one
             self._save()
 
     def _ended(self, said: Mapping[str, Any]) -> bool:
@@ -265,14 +271,17 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
 
     def _signed(self, kind: str, name: str, said: Mapping[str, Any], seconds: float = 0.0) -> str:
         until = self.clock() + seconds
-        return jwt.encode({**said, "aud": kind, "jti": name, "until": until}, self.key, algorithm="HS256")
+        return jwt.encode({**said, "aud": kind, "jti": name, "until": until}, self._key(kind), algorithm="HS256")
 
     def _read(self, kind: str, signed: str) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = jwt.decode(signed, self.key, algorithms=["HS256"], audience=kind)
+            found: dict[str, Any] = jwt.decode(signed, self._key(kind), algorithms=["HS256"], audience=kind)
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
             return None
         return found
+
+    def _key(self, kind: str) -> str:
+        return self.key if kind == "client" else self.passing
 
     def _secret(self, client_id: str) -> str:
         return hmac.digest(self.key.encode(), client_id.encode(), "sha256").hex()
@@ -294,6 +303,10 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
             raise EnvironmentProblem(f"{path} cannot be read: {error.strerror}") from None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise UsageError(f"{path} is damaged: delete it, and clients are asked to be let in again") from None
+
+
+def _fits(token: str, digest: str) -> bool:
+    return hmac.compare_digest(digest_of(token).hex(), digest)
 
 
 def redirect_allowed(uri: str) -> bool:

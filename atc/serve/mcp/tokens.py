@@ -184,7 +184,10 @@ class Keys(jwt.PyJWKClient):
         Raises:
             IssuerUnreachable: no keys are known that are young enough.
         """
-        cached = self.jwk_set_cache.get() if self.jwk_set_cache is not None else None
+        assert self.jwk_set_cache is not None
+        if time.monotonic() - self._got > FRESH_S:
+            self.jwk_set_cache.put(None)  # PyJWT takes older ones that served for fresh ones
+        cached = self.jwk_set_cache.get()
         key = self.match_kid(cached.keys, name) if cached is not None and name is not None else None
         try:
             if key is None:
