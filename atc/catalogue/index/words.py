@@ -78,7 +78,6 @@ def _folded(text: str) -> str:
 
 @lru_cache(maxsize=200_000)
 def _words_of(run: str) -> tuple[str, ...]:
-    """Return the words of one run of letters and digits."""
     if not run.isascii() and _UNSPACED.match(run):
         return tuple(run[i : i + 2] for i in range(len(run) - 1)) or (run,)
     parts = humps(run, stem=True)
