@@ -211,7 +211,6 @@ async def atc(kind: str, *, kept: bool, at_once: bool = False) -> AsyncIterator[
 
 @asynccontextmanager
 async def _tools(kind: str) -> AsyncIterator[Toolset]:
-    """One tool, ``echo``: a function, or one of a server in a process of its own, over pipes or on loopback."""
     if kind in ("function", "async"):
         yield Toolset([tool_from_function(echo if kind == "function" else echo_async, name="echo", effect="read")])
     elif kind == "mcp":

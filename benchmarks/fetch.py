@@ -178,7 +178,6 @@ def fetch(name: str, to: Path, say: Callable[[str], None] = lambda line: None) -
 
 
 def _pip(name: str, command: str, wheels: Iterable[Wheel], *more: str) -> None:
-    """Let pip bring these wheels and no others."""
     if importlib.util.find_spec("pip") is None:
         raise EnvironmentProblem(f"pip is missing in {sys.executable}, which fetches {name}: python -m ensurepip")
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
@@ -192,7 +191,6 @@ def _pip(name: str, command: str, wheels: Iterable[Wheel], *more: str) -> None:
 
 
 def _failed(name: str, said: str, folder: str) -> EnvironmentProblem | UsageError:
-    """What kept pip from its work: the disk, the net, or what it says itself."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     if disk := next((line for line in reversed(lines) if _DISK.search(line)), ""):
         return UsageError(f"{name} could not be fetched into {folder} or {tempfile.gettempdir()}: {disk}; make room")

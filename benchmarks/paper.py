@@ -280,7 +280,6 @@ def _say(row: Row) -> None:
 
 
 def _report(sweep: Sweep, rows: Sequence[Row], as_json: bool, model: str | None = None) -> None:
-    """The tables of one model, or of each that the rows are of."""
     agreed = terms(sweep.caps, sweep.temperature)
     own = latest(row for row in rows if row.terms == agreed and model in (None, row.model))
     models = list(dict.fromkeys(row.model for row in own)) or ([model] if model else [])

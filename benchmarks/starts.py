@@ -130,7 +130,6 @@ def timed(start: Start, environment: Mapping[str, str]) -> tuple[float, float]:
 
 
 def _first_list(process: subprocess.Popen[bytes]) -> bool:
-    """Greet an MCP server and read until its list of tools; ``False`` where it ended before."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(b"".join(json.dumps(message).encode() + b"\n" for message in _HELLO))

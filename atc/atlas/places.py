@@ -354,7 +354,6 @@ def _unique(items: Iterable[str]) -> list[str]:
 
 
 def _other_names(country_code: str) -> list[str]:
-    """The official name first, then the common one, as far as ISO 3166 has them."""
     import pycountry
 
     known: Any = pycountry.countries.get(alpha_2=country_code)

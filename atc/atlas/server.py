@@ -200,7 +200,6 @@ def _responses(protocol: Protocol, documented: Documented, components: dict[str,
 
 
 def _hoist(schema: JsonSchema, defs: dict[str, JsonSchema], components: dict[str, JsonSchema]) -> JsonSchema:
-    """Move a schema's own definitions to the document's components, and point its references there."""
     own = {key: value for key, value in schema.items() if key != "$defs"}
     for name, definition in {**defs, **schema.get("$defs", {})}.items():
         moved = _repoint(definition)

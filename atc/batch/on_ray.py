@@ -239,7 +239,6 @@ class OnRay(Executor):
             self._idle.put_nowait(worker)
 
     async def _bury(self, worker: Any, job: Job, *, hire: bool = True) -> None:
-        """Make sure that a worker is dead, and start another one in its place."""
         self._workers.discard(worker)
         self._opened.discard(worker)
         with contextlib.suppress(Exception):

@@ -115,11 +115,7 @@ async def _initialized(ray: Any, **options: Any) -> None:
 
 
 async def _tried(address: str) -> None:
-    """Join the cluster from a process of its own first: Ray ends a process that cannot reach a cluster.
-
-    Raises:
-        EnvironmentProblem: it cannot be joined.
-    """
+    """Join from a process of its own first: Ray ends a process that cannot reach a cluster."""
     if (parts := _ADDRESS.fullmatch(address)) is not None:
         host, port = parts[1] or parts[2], int(parts[3])
         try:

@@ -169,11 +169,7 @@ def _task(given: Any, number: int, schemas: dict[str, Any], *, code: bool, folde
 
 
 def _schema(task: BatchTask, schemas: dict[str, Any]) -> Any:
-    """The JSON Schema of a task's answer. The same type is opened once: a file may have very many of it.
-
-    Raises:
-        UsageError: it is no type.
-    """
+    """The same type is opened once: a file may have very many of it."""
     answer = task.answer
     if answer is None:
         return None

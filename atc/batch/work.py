@@ -118,11 +118,7 @@ def _lease_s(settings: Settings) -> float:
 
 
 async def _once_free(run: Callable[[], Awaitable[Result[Any]]], seconds: float) -> Result[Any]:
-    """The result of a run, once nobody else holds it.
-
-    Raises:
-        RunInUse: another process still works on it after so many seconds.
-    """
+    """Raises RunInUse where another process still works on it after so many seconds."""
     until = time.monotonic() + seconds
     while True:
         try:

@@ -148,7 +148,6 @@ class Catalogue:
         return await asyncio.to_thread(found.with_graph, graph)
 
     def _of_all(self) -> Sketch:
-        """Return the sketch that offers all tools; it is kept for the next task."""
         graph = self.graph
         made = all_of(self.tools).with_graph(graph)
         self._whole = (graph, made)
@@ -239,11 +238,7 @@ class Catalogue:
                 self._note(f"some runs are not learnt: {MAX_WAITING} wait already, for {self._folder} is slow")
 
     def _soon(self, work: Callable[[], None]) -> Future[None] | None:
-        """Give work to the one thread that learns; ``None`` where too much waits for it.
-
-        Raises:
-            RuntimeError: the interpreter is ending.
-        """
+        """``None`` where too much waits for it. Raises RuntimeError where the interpreter is ending."""
         with self._lock:
             self._waiting = [each for each in self._waiting if not each.done()]
             if len(self._waiting) >= MAX_WAITING:
@@ -281,16 +276,12 @@ class Catalogue:
         }
 
     def _now_learnt(self) -> Learnt:
-        """Return the view of the store; read again when it has changed, also by another process.
-
-        Where nothing is to be learnt, what the user said counts all the same.
-        """
+        """Where nothing is to be learnt, what the user said counts all the same."""
         self.settle(PATIENCE_S)
         self._refresh()
         return self._learnt
 
     def _is_current(self) -> bool:
-        """Return whether nothing has to be waited for or read."""
         seen = (self._added, *self._stamps())
         nothing = self._own_store and len(seen) == 1  # was ever learnt
         return self.settle(0) and (nothing or seen == self._seen)

@@ -78,7 +78,6 @@ class LazyGroup(TyperGroup):
         self.commands.update({name: self._listed(name, line) for name, (_, line) in self.table.items()})
 
     def _listed(self, name: str, line: str) -> TyperCommand:
-        """Return what a list of the commands shows of one."""
         return TyperCommand(name, help=line)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:

@@ -84,11 +84,7 @@ def apply(
 
 
 def _source_of(stored: StoredRun, started: dict[str, Any], tools: list[str] | None) -> options.Source:
-    """Return where the tools are. Of a trace that others may have written nothing is taken.
-
-    Raises:
-        UsageError: that is not known.
-    """
+    """Of a trace that others may have written nothing is taken."""
     source, strange = options.Source.of_note(started.get("source")), stored.why_strange()
     if tools:
         return options.Source(tools, openapi=None if strange else source.openapi)
@@ -100,7 +96,6 @@ def _source_of(stored: StoredRun, started: dict[str, Any], tools: list[str] | No
 
 
 def _origins(call: Any) -> Iterator[tuple[str, str]]:
-    """Yield what feeds the arguments of a planned call, each with its name or the part of it."""
     for name, sources in plans.origins(call.feeds, call.arguments, call.data_flow).items():
         yield from ((part or name, text) for part, text in sources)
 

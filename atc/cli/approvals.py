@@ -131,7 +131,6 @@ def approve(
 
 
 def _why_not(waiting: WaitingRun, number: int | None, decider: Decider) -> str:
-    """Return why a call, or any, cannot be decided about: somebody was first, or it does not wait."""
     if number is not None and (known := waiting.decided.get(number)) is not None:
         return decider.why_decided(waiting.run_id, known)
     run = f"run {waiting.run_id}"

@@ -147,8 +147,6 @@ def batch(
 
 
 def _run(work: Batch, view: Any, agent: Agent | None = None) -> None:
-    """Do the tasks; the view is told of each."""
-
     async def all_of_it() -> None:
         async with contextlib.AsyncExitStack() as stack:
             if agent is not None:
@@ -165,11 +163,6 @@ def _run(work: Batch, view: Any, agent: Agent | None = None) -> None:
 
 
 def _cluster(opened: AgentOptions, on: str, store: RunStore) -> Executor:
-    """The executor that ``--on`` names.
-
-    Raises:
-        UsageError: it names none, or what it needs is not installed.
-    """
     where, _, address = on.partition(":")
     if where != "ray":
         raise UsageError(f"--on takes ray or ray:ADDRESS, not {on!r:.100}")
@@ -185,11 +178,6 @@ def _tasks(file: str) -> list[BatchTask]:
 
 
 def _results(file: str, output: Path | None) -> Path:
-    """The file of results.
-
-    Raises:
-        UsageError: it is that of the tasks, or standard input has none.
-    """
     if output is None:
         if file == "-":
             raise UsageError("tasks from standard input need a file for the results: -o FILE")

@@ -75,13 +75,7 @@ def call(
 
 
 def _source_of(name: str, source: options.Source, settings: Settings) -> options.Source:
-    """Return where tools are: as the user says, and, where that names kept programs alone, where the tools were in the
-    run of the one that is called.
-
-    Raises:
-        UsageError: no program of that name is kept, or its run does not say where its tools were, or others could have
-            written that.
-    """
+    """Where the user names kept programs alone, the tools are where they were in the run of the called one."""
     if not source.tools:
         if not _is_kept(name, settings) and (default := options.default_tools()):
             return replace(source, tools=default)
@@ -97,11 +91,6 @@ def _source_of(name: str, source: options.Source, settings: Settings) -> options
 
 
 def _source_of_run(file: KeptFile, settings: Settings) -> options.Source:
-    """Return where the tools of a kept program were in its run.
-
-    Raises:
-        UsageError: the run does not say it, or others could have written that.
-    """
     store = open_store(settings)
     stored = store.run(file.run) if file.run else None
     how = where_they_are(file.uses)
@@ -118,17 +107,10 @@ def _source_of_run(file: KeptFile, settings: Settings) -> options.Source:
 
 
 def _is_kept(name: str, settings: Settings) -> bool:
-    """Return whether the data folder has a kept program of a name."""
     return name.isidentifier() and (settings.kept_dir / f"{name}{SUFFIX}").exists()
 
 
 def _kept(name: str, settings: Settings) -> KeptFile:
-    """Return a kept program of the data folder.
-
-    Raises:
-        UsageError: there is none.
-        ToolImportError: others could have written it, or it is no file of a kept program.
-    """
     if not _is_kept(name, settings):
         kept = sorted(each.stem for each in settings.kept_dir.glob(f"*{SUFFIX}"))
         if near := difflib.get_close_matches(name[:80], kept, 1):
@@ -141,7 +123,6 @@ def _kept(name: str, settings: Settings) -> KeptFile:
 
 
 def _opened(name: str, source: options.Source, settings: Settings) -> tuple[options.Source, Toolset]:
-    """Open the tools, and kept programs beside them where the tool is none of them; return where all of them are."""
     told = _called_by(name, [*source.tools, WORD], settings)
     found = source.opened(told=told)
     if name in found:

@@ -137,11 +137,7 @@ def deleted(store: RunStore, settings: Settings, wanted: Wanted) -> Deleted:
 
 
 def _may_go(in_doubt: dict[str, str]) -> bool:
-    """Ask whether runs may go of which nothing else tells what may have happened.
-
-    Raises:
-        UsageError: nobody can be asked.
-    """
+    """Ask whether runs may go of which nothing else tells what may have happened."""
     if not question.has_terminal():
         raise UsageError(
             f"{len(in_doubt)} runs have a write in doubt, and no one is available to confirm it: give --yes, or leave "
@@ -192,7 +188,6 @@ def _remove(folder: Path) -> None:
 
 
 def _show_deleted(found: Deleted, *, as_json: bool) -> None:
-    """Print what was deleted, and what stays."""
     if as_json:
         print_json(found.record())
         return

@@ -120,7 +120,6 @@ def _model() -> Check:
 
 
 def _planner() -> list[Check]:
-    """The model that plans the search for tools, where the settings name one; without its file a search has no plan."""
     settings = Settings.load()
     try:
         choice = choose_planner(settings)
@@ -139,11 +138,7 @@ def _planner() -> list[Check]:
 
 
 def _checked(choice: Choice) -> str:
-    """Check the file of a model on this machine; say how it would start there. Of others nothing is known.
-
-    Raises:
-        ModelUnavailable: its file cannot be used.
-    """
+    """Raises ModelUnavailable where its file cannot be used; of models elsewhere nothing is known."""
     if choice.kind != "embedded":
         return ""
     model = EmbeddedModel(choice.model)
@@ -156,8 +151,6 @@ def _where(choice: Choice) -> str:
 
 
 async def _sandbox() -> list[Check]:
-    """Run a program in the strongest jail that this machine has; report the tier and why no stronger one holds."""
-
     async def no_tools(request: CallRequest) -> CallReply:
         return CallReply(error="no tools here")
 
@@ -206,7 +199,6 @@ def _atlas() -> Check:
 
 
 def _encoder() -> Check:
-    """Search by meaning: without it, tools are found by their words."""
     encoder = MiniLM()
     try:
         encoder.check()
@@ -216,7 +208,6 @@ def _encoder() -> Check:
 
 
 def _docker() -> Check:
-    """Ask the engine that the docker sandbox would use, as that would."""
     image = Settings.load().sandbox_image
     try:
         engine = Engine()
@@ -233,7 +224,6 @@ def _docker() -> Check:
 
 
 def _runs() -> Check:
-    """Where runs are kept; a database is asked, as before each run."""
     settings = Settings.load()
     if not settings.keep_runs:
         return Check("runs", True, "not kept (ATC_KEEP_RUNS)")
@@ -248,7 +238,6 @@ def _runs() -> Check:
 
 
 def _telemetry() -> list[Check]:
-    """Whether spans can be made, where they are asked for; where they go is not asked."""
     settings = Settings.load()
     if not settings.otel:
         return []
@@ -260,7 +249,6 @@ def _telemetry() -> list[Check]:
 
 
 def _tools(source: str) -> list[Check]:
-    """Whether tools can be opened, and what credentials their documents ask for that are not set."""
     try:
         opened = options.opened([source])
     except AtcError as error:
@@ -278,7 +266,6 @@ def _tools(source: str) -> list[Check]:
 
 
 def _extras() -> Check:
-    """What else can be used."""
     there = {name: all(map(find_spec, packages)) for name, packages in _EXTRAS.items()}
     absent = [name for name, is_there in there.items() if not is_there]
     found = ", ".join(name for name, is_there in there.items() if is_there) or "none"

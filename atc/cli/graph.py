@@ -188,7 +188,6 @@ def _protocols(source: options.Source) -> dict[str, Protocol]:
 
 
 def _graph(source: options.Source) -> ToolGraph:
-    """The graph of these tools with what was learnt about them."""
     protocols = _protocols(source)
     with _store() as store:
         return ToolGraph(protocols, store.learnt(protocols))
@@ -196,7 +195,6 @@ def _graph(source: options.Source) -> ToolGraph:
 
 @contextmanager
 def _store() -> Iterator[GraphStore]:
-    """The user's own store. What is wrong with it is a line on stderr."""
     from atc.catalogue.catalogue import store_in
 
     store = store_in(Settings.load().catalogue)

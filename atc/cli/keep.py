@@ -112,11 +112,7 @@ def keep(
 
 
 def _renamed(pairs: list[str] | tuple[str, ...]) -> dict[str, str]:
-    """``["city_name=city"]`` → ``{"city_name": "city"}``.
-
-    Raises:
-        UsageError: one is no such pair.
-    """
+    """``["city_name=city"]`` → ``{"city_name": "city"}``."""
     made = {}
     for pair in pairs:
         old, sign, new = pair.partition("=")
@@ -127,7 +123,6 @@ def _renamed(pairs: list[str] | tuple[str, ...]) -> dict[str, str]:
 
 
 def _show(proposal: Proposal) -> None:
-    """Print what a run would be as a tool."""
     said = "" if not proposal.of_task else "  (the task's words: --about says it otherwise)"
     out.print(Text(clean(words.signature(proposal)), style="bold"))
     out.print(Text(clean(f"  {proposal.about}{said}")))
@@ -154,11 +149,6 @@ def _print_program(proposal: Proposal) -> None:
 
 
 def _may_be_kept(proposal: Proposal, *, yes: bool, confirmed: list[str] | tuple[str, ...]) -> bool:
-    """Return the user's yes or no.
-
-    Raises:
-        UsageError: it needs one, and nobody can be asked.
-    """
     left = [each for each in proposal.to_confirm if not {each.name, str(each.value)} & {*confirmed}]
     needs = [words.doubt(each) for each in proposal.doubts]
     needs += [f"{words.value(each.value)}: {words.constant(each)}" for each in left]

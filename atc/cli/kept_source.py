@@ -57,13 +57,7 @@ def knows_tools(stored: StoredRun) -> bool:
 
 
 def _asked_for(stored: StoredRun, source: options.Source, strange: str) -> Strategy | None:
-    """Ask whether what a strange trace names is loaded; the strategy that it names, if that is code.
-
-    What is loaded is what was shown: whoever can write to the trace may do so after the question.
-
-    Raises:
-        UsageError: the answer is no, or nobody can be asked.
-    """
+    """What is loaded is what was shown: whoever can write to the trace may do so after the question."""
     name = (stored.first("run_started") or {}).get("strategy_given")
     code = name if isinstance(name, str) and name not in STRATEGIES.own else None
     named = {key: value for key, value in (asdict(source) | {"strategy": code}).items() if value}

@@ -67,8 +67,6 @@ def learner(name: str) -> Any:
 
 
 def _refusing(name: str, problem: UsageError | EnvironmentProblem) -> Any:
-    """A command that takes whatever it is given, and ends with a problem."""
-
     @guarded
     def refuse(
         given: Annotated[list[str] | None, typer.Argument(hidden=True)] = None, as_json: options.Json = False
@@ -128,12 +126,6 @@ def _learn(
     rollback: bool,
     as_json: bool,
 ) -> None:
-    """Learn, or roll back; print what came of it, and end with an exit code.
-
-    Raises:
-        UsageError: the options do not go together, or a file is no such file.
-        EncoderUnavailable: there are no vectors to learn on.
-    """
     settings = Settings.load()
     if not settings.learn:
         raise UsageError("the setting `learn` is off: ranking neither learns nor uses what was learnt; switch it on")
@@ -228,7 +220,6 @@ def line(what: str, compared: Compared) -> None:
 def _index(
     settings: Settings, runs: RunStore, source: options.Source, folder: Path | None, *, silent: bool
 ) -> ToolIndex:
-    """The index that a run with these tools searches."""
     folder = folder or (Path(settings.tool_index) if settings.tool_index and not source.tools else None)
     if folder is not None:
         return ToolIndex.load(folder)

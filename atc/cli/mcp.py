@@ -201,11 +201,6 @@ def _serve_over_pipes(gateway: Gateway, outgoing: int, *, probe_reads: bool) -> 
 
 
 def _print_footprint(gateway: Gateway, *, as_json: bool) -> None:
-    """Print what a client sees of a gateway, and close it.
-
-    Raises:
-        typer.Exit: a server cannot be used, which is printed last.
-    """
     found, down = anyio.run(_footprint, gateway)
     _print_found(found, gateway, as_json=as_json)
     told(down)
@@ -241,7 +236,6 @@ def told(notices: list[str] | tuple[str, ...]) -> None:
 
 
 async def _footprint(gateway: Gateway) -> tuple[Footprint, list[str]]:
-    """Return what a client sees, and a line for each server that cannot be used."""
     from atc.serve.mcp.server import footprint
 
     down: list[str] = []

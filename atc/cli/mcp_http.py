@@ -264,7 +264,7 @@ def serve(gateway: Gateway, given: HttpOptions) -> None:
 
 
 def _announce(given: HttpOptions) -> None:
-    """Say where the server is, and what a client's configuration needs; never the token itself."""
+    """Never print the token itself."""
     err.print(f"atc: MCP at {given.url}", markup=False, soft_wrap=True)
     if given.oauth_issuer or given.oauth_self:
         err.print(

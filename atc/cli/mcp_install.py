@@ -121,7 +121,6 @@ def _with_paste(problem: ConfigProblem) -> UsageError:
 
 
 def _finish(plan: Plan, what: str, *, yes: bool, dry_run: bool, as_json: bool) -> None:
-    """Show a plan, ask, and carry it out."""
     import asyncio
 
     from atc.calls import question

@@ -204,7 +204,6 @@ def _parameter(name: str, annotation: Any, default: Any = None) -> Parameter:
 
 
 def _panel(parameter: Parameter) -> str:
-    """Return the panel of a parameter; an empty text where it is in none."""
     name = parameter.name if parameter.name == "set_" else parameter.name.removeprefix("set_")
     return next((panel for panel, names in PANELS.items() if name in names), "")
 
@@ -214,7 +213,6 @@ def _panel_number(parameter: Parameter) -> int:
 
 
 def _in_panel(parameter: Parameter) -> Parameter:
-    """Return a parameter whose option is shown in its panel."""
     if not (panel := _panel(parameter)):
         return parameter
     parts = []
@@ -226,7 +224,6 @@ def _in_panel(parameter: Parameter) -> Parameter:
 
 
 def _without_option(name: str, annotation: Any) -> Any:
-    """Return the annotation of a parameter that ``--set`` alone gives: what is said of it names that."""
     options = [each for each in annotation.__metadata__ if isinstance(each, OptionInfo)]
     made = copy(options[0])
     made.hidden, made.default, made.param_decls = True, f"--set {name}", ()
@@ -234,7 +231,6 @@ def _without_option(name: str, annotation: Any) -> Any:
 
 
 def _set_option(own: Mapping[str, Parameter], settable: Sequence[str]) -> Any:
-    """The option ``--set``, whose help has the parameters that it takes beside settings."""
     text = "Any setting, such as max_revisions=5 (`atc doctor --settings` lists all)."
     if settable:
         text = f"Any setting (`atc doctor --settings` lists all), or these. {_listed(own, settable)}"
@@ -254,11 +250,6 @@ def _listed(own: Mapping[str, Parameter], settable: Sequence[str]) -> str:
 
 
 def _take_own(context: typer.Context, values: dict[str, Any], settable: Sequence[str]) -> None:
-    """Move what ``--set`` says of the command's own parameters to them.
-
-    Raises:
-        UsageError: a value is wrong.
-    """
     texts: dict[str, list[str]] = {}
     others = []
     for pair in values.get("set_") or ():
@@ -316,7 +307,6 @@ def default_tools() -> list[str]:
 
 
 def _setting_parameter(setting: str) -> Parameter:
-    """Return the parameter whose option gives a setting."""
     said = Settings.model_fields[setting].description or ""
     text = _MORE_HELP.get(setting, f"{said[0].upper()}{said[1:]}.")
     option = _FLAGS[setting][0] if setting in _FLAGS else f"--{setting.replace('_', '-')}"
@@ -325,11 +315,6 @@ def _setting_parameter(setting: str) -> Parameter:
 
 
 def _given(shown: Sequence[str], settable: Sequence[str], values: dict[str, Any]) -> Given:
-    """The settings that a command line gives, each as the setting has it.
-
-    Raises:
-        UsageError: there is no such setting, or its value is wrong.
-    """
     texts = dict(_pair(pair, settable) for pair in values.pop("set_") or ())
     for setting in shown:
         if value := values.pop(f"set_{setting}"):
@@ -347,16 +332,11 @@ def _given(shown: Sequence[str], settable: Sequence[str], values: dict[str, Any]
 
 
 def _name(text: str) -> str:
-    """``"max-revisions"`` → ``"max_revisions"``."""
     return text.strip().replace("-", "_")
 
 
 def _pair(pair: str, settable: Sequence[str] = ()) -> tuple[str, str]:
-    """``"max-revisions=5"`` → ``("max_revisions", "5")``.
-
-    Raises:
-        UsageError: it is no such pair, there is no such setting, or its value is a secret.
-    """
+    """``"max-revisions=5"`` → ``("max_revisions", "5")``; a secret is refused."""
     name, sign, text = pair.partition("=")
     name = _name(name)
     if not sign:

@@ -263,7 +263,6 @@ def _targets(row: dict[str, Any]) -> str:
 
 
 def _sent_again(tool: Tool) -> str:
-    """How long a call in doubt is sent again by itself, and with which key; empty where it never is."""
     rule, said = tool.key_rule, tool.said_key
     if rule is None and said is not None and said.place is not None:
         return f"no: its calls bear no {said.place.kind}"
@@ -289,7 +288,6 @@ def _but(rule: Rule) -> str:
 
 
 def _named_in_vain(permissions: Permissions, tools: Toolset) -> Iterator[str]:
-    """Yield what fits none of the tools: rules, tables, untrusted tools, trusted servers, origins in rules."""
     protocols, said = tools.protocols, permissions.strangers
     unused = [f"rule {r.number}" for r in permissions.rules if not any(may_name(r.tools, each) for each in protocols)]
     yield from (f"{rule} fits none of these tools" for rule in unused)
@@ -309,10 +307,7 @@ def _named_in_vain(permissions: Permissions, tools: Toolset) -> Iterator[str]:
 
 
 def _arguments_in_vain(permissions: Permissions, tools: Toolset) -> Iterator[str]:
-    """Yield what names no argument of any tool that it may speak of: ``targets`` of both forms, and origins in rules.
-
-    A tool that may be given more than its schema names says nothing of that.
-    """
+    """A tool that may be given more than its schema names says nothing of that."""
     said: list[tuple[str, str, Callable[[str], bool] | None, list[Protocol]]] = []
     tables = [("targets", permissions.strangers.targets, tools.protocols)]
     for table in permissions.tools:

@@ -90,12 +90,7 @@ def record(
 
 
 def _ask(stored: StoredRun) -> None:
-    """Ask whether a run is recorded whose program strangers may have written, or had a say in.
-
-    Raises:
-        Exit: the answer is no.
-        UsageError: nobody can be asked.
-    """
+    """Ask whether a run is recorded whose program strangers may have written, or had a say in."""
     why = stored.why_strange()
     saw = (stored.last("program_written") or {}).get("saw")
     if not why and saw:

@@ -320,12 +320,10 @@ class _Chat:
         err.print(Text(f"atc: {clean(message)}", style="red"))
 
     def _say(self, text: str) -> None:
-        """Print a line of our own: beside JSON documents, on stderr."""
         (err if self._as_json else out).print(Text(clean(text), style="dim"))
 
 
 def _print_line(document: dict[str, Any]) -> None:
-    """Print one JSON document on a line of its own, at once."""
     sys.stdout.write(json.dumps(document, default=str) + "\n")
     sys.stdout.flush()
 

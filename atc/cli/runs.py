@@ -128,7 +128,6 @@ def _list(query: str, limit: int, *, as_json: bool) -> None:
 
 
 def _found(store: RunStore, query: str, limit: int) -> list[RunSummary]:
-    """The latest runs that fit a query."""
     fits, index = search(query), RunIndex(store)
     if not query:
         return index.latest(limit)
@@ -166,7 +165,6 @@ def show(
 
 
 def _write_page(stored: StoredRun, file: Path, *, force: bool, as_json: bool) -> list[TraceError]:
-    """Write a run as a page; what cannot be read of it."""
     from atc.serve.pages.run.page import run_file
 
     piped = str(file) == "-"
@@ -192,7 +190,6 @@ def _write_page(stored: StoredRun, file: Path, *, force: bool, as_json: bool) ->
 
 
 def _show(stored: StoredRun, damage: list[TraceError], *, verbose: bool) -> None:
-    """Print a run; what cannot be read of it goes to ``damage``."""
     view = RunView(out, stored=True, verbose=verbose)
     task, ended = None, False
     for number, event in stored.numbered(damage.append):
@@ -267,7 +264,6 @@ def _asks(stored: StoredRun) -> bool:
 
 
 def _status(row: dict[str, Any]) -> str:
-    """The status of a run for a cell."""
     if row["waits"]:
         return "waits for you"
     if row["unresolved"]:
@@ -277,5 +273,4 @@ def _status(row: dict[str, Any]) -> str:
 
 
 def _cost(row: dict[str, Any]) -> Text:
-    """The cost of a run for a cell; a dash where it is not known."""
     return Text("-" if row["cost"] is None else money_text(Decimal(str(row["cost"])), row["currency"]))

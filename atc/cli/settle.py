@@ -67,11 +67,6 @@ def settle(
 
 
 def _by_hand(stored: StoredRun, call: list[int] | None, *, done: bool) -> tuple[SettledCall, ...]:
-    """Take a person's word, after a question.
-
-    Raises:
-        UsageError: no call is named, or nobody is at a terminal.
-    """
     if not call:
         raise UsageError("--done and --not-done are about calls that you looked at: name each with --call")
     if not question.has_terminal():
@@ -89,11 +84,6 @@ def _by_hand(stored: StoredRun, call: list[int] | None, *, done: bool) -> tuple[
 
 
 def _chosen(stored: StoredRun, call: list[int] | None) -> tuple[SettledCall, ...]:
-    """Return the calls in doubt of these numbers, or all.
-
-    Raises:
-        UsageError: one of them is not in doubt.
-    """
     found = in_doubt(stored)
     if missing := sorted(set(call or ()) - {each.index for each in found}):
         raise UsageError(f"call {missing[0]} of run {stored.run_id} is not in doubt")
@@ -136,7 +126,6 @@ def undo(
 
 
 def _code(calls: tuple[UndoneCall, ...], *, dry_run: bool) -> int:
-    """Return the exit code of an undo."""
     left = [each for each in calls if each.outcome not in ("undone", "planned") and each.why != "undone"]
     if dry_run or not left:
         return 0

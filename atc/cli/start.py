@@ -77,7 +77,6 @@ def _tools() -> Line:
 
 
 def _client() -> Line:
-    """The first MCP client that is on this machine and does not have ATC; else the first that has."""
     from atc.cli.clients.clients import Machine, clients
     from atc.cli.clients.plan import look
 

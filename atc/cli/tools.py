@@ -85,7 +85,6 @@ def note_unbound(tools: Toolset) -> None:
 
 
 def _data(tool: Tool) -> dict[str, Any]:
-    """A tool's protocol as JSON; with a kept program's file, run, program, and what it calls."""
     made = tool.protocol.model_dump(mode="json")
     if tool.kept is None:
         return made

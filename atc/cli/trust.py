@@ -50,11 +50,7 @@ def trust(
 
 
 def _files(path: Path) -> list[ReadFile]:
-    """The files that a path names, each read once.
-
-    Raises:
-        UsageError: there is none, or one is not of a form that can be trusted.
-    """
+    """The files that a path names, each read once."""
     kept = kept_files_at(path)
     for file in kept:
         read_kept(file.content, visible(str(file.path)), file.path, edited=True)
@@ -73,7 +69,6 @@ def _named(path: Path) -> list[Path]:
 
 
 def _trusted(store: TrustStore, file: ReadFile, *, yes: bool) -> str:
-    """The state of a file after the user was asked, if need be."""
     if isinstance(file, SettingsFile) and not file.guarded:
         return "free"
     if store.trusts(file):

@@ -89,7 +89,6 @@ def ui(
 
 
 def _announce(address: Address, *, as_json: bool, browser: bool) -> None:
-    """Say where the page is."""
     if as_json:
         urls = {right: address.url(right) for right in address.tokens}
         api = f"{address.url()}api"

@@ -256,11 +256,7 @@ class RunView:
         self._show_calls()
 
     def _show_calls(self, *, whole: bool = False) -> None:
-        """Show calls that have ended, by their numbers; one that ended early waits for those that began before it.
-
-        Args:
-            whole: no more comes: all that have ended are shown, and of a stored run those that have no end.
-        """
+        """A call that ended early waits for those that began before it; with ``whole`` no more comes: all are shown."""
         first_open = min(self._open, default=None)
         for number in sorted(self._ended | (self._open if whole else {})):
             if not whole and first_open is not None and number > first_open:
@@ -297,7 +293,6 @@ class RunView:
             self._show_origins((), data)
 
     def _show_origins(self, feeds: Sequence[Feed], data: dict[str, Any]) -> None:
-        """Show where the arguments of a call came from, where a rule or a question needed that."""
         known = data.get("data_flow") or {}
         flow: DataFlow | None = DataFlow.model_validate_json(json.dumps(known))
         if not known and self._followed is not None:

@@ -105,11 +105,7 @@ class Budget:
         return max_tokens
 
     def _affordable(self, prompt: int, max_tokens: int, price: Price) -> int:
-        """Tokens that a reply may have for the money that is left, ``max_tokens`` at most.
-
-        Raises:
-            BudgetExceeded: the prompt and one token cost more.
-        """
+        """Raises BudgetExceeded where the prompt and one token cost more."""
         if self.money is None:
             return max_tokens
         asked = price.cost(prompt, 0)

@@ -208,13 +208,7 @@ class EmbeddedModel(Model):
         return await anyio.to_thread.run_sync(shared.get, self.settings, self._user)
 
     async def _load_prefix(self, server: EmbeddedServer, messages: Sequence[Message]) -> float:
-        """Load what other prompts begin with too into the server: from the prompt cache, else by reading it once.
-
-        Nothing else may be read before it is saved, so whoever is not alone at the server leaves it to a later request.
-
-        Returns:
-            the seconds that it took.
-        """
+        """Return seconds. Nothing else may be read before it is saved: who is not alone leaves it to another."""
         cache, prefixes = server.prompt_cache, kept_prefixes(messages, self.keep)
         if cache is None or not prefixes or cache.key(prefixes[0]) in cache.loaded:
             return 0.0

@@ -167,11 +167,7 @@ class EmbeddedServer:
         )
 
     def _has_room(self) -> None:
-        """Look whether there is memory for it.
-
-        Raises:
-            ModelUnavailable: there is surely too little.
-        """
+        """Raises ModelUnavailable where there is surely too little memory."""
         settings, free = self.settings, this_machine().memory
         with suppress(OSError):
             size = Path(settings.model_path).stat().st_size
@@ -241,11 +237,7 @@ class EmbeddedServer:
             return 0
 
     def _slot(self, action: str, name: str) -> int:
-        """Save or restore the first slot: llama.cpp's own route, beside the OpenAI-compatible ones.
-
-        Returns:
-            how many tokens; 0 where it failed.
-        """
+        """llama.cpp's own route, beside the OpenAI-compatible ones; how many tokens, 0 where it failed."""
         url = self.url.removesuffix("/v1") + "/slots/0"
         key = {"Authorization": f"Bearer {self.api_key}"}
         try:

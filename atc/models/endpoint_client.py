@@ -146,7 +146,6 @@ class EndpointClient:
             patience = min(_LINGER, self._stall_s) if got.finished else self._stall_s
 
     async def _take_whole(self, stream: openai.AsyncStream[Any], got: StreamAccumulator) -> None:
-        """Take an answer that came in one piece, whether or not a stream was asked for."""
         body = bytearray()
         try:
             with anyio.fail_after(self._stall_s):
@@ -480,7 +479,6 @@ def _pieces(content: Any, kind: str) -> Iterator[Any]:
 
 
 def _called(message: Any) -> Iterator[str]:
-    """The tools that a reply calls, piece by piece as they come: a name, then its arguments."""
     calls = getattr(message, "tool_calls", None)
     for call in calls if isinstance(calls, list) else [message]:
         function = _member(call, "function") or _member(call, "function_call")

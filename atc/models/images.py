@@ -182,11 +182,7 @@ def _read(path: str) -> bytes:
 
 
 def _media_type(data: bytes, where: str) -> str:
-    """The type by the first bytes; a file's name says nothing.
-
-    Raises:
-        UsageError: it is none of the four.
-    """
+    """Told by the first bytes: a file's name says nothing."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):

@@ -162,7 +162,6 @@ def missing_instructions(root: Path = ROOT) -> tuple[str, ...]:
 
 
 def _groups(root: Path) -> list[Path]:
-    """The control group of this process and those around it, version 2 or 1."""
     found: list[Path] = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path, *_ = [*line.split(":", 2), "", ""]

@@ -170,7 +170,6 @@ _SHOWN = 2_000  # characters of a reply that does not fit
 
 
 def _with_user(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
-    """The messages with a text at their end, in the user's last message where that is the last one."""
     if messages and messages[-1].role == "user":
         last = messages[-1]
         return (*messages[:-1], Message("user", f"{last.content}\n\n{text}", images=last.images))

@@ -248,11 +248,7 @@ class OpenAICompatible(Model):
         )
 
     def _not_withheld(self, part: ReplyAccumulator) -> None:
-        """Look whether the endpoint kept the reply back: asking again would bring the same.
-
-        Raises:
-            ModelError: it did.
-        """
+        """Raises ModelError where the endpoint kept the reply back: asking again would bring the same."""
         who = f"{self.model!r} at {self.url}"
         if part.filtered:
             raise ModelError(
@@ -277,11 +273,7 @@ class OpenAICompatible(Model):
         raise problem  # outside the handler, so that no chained exception carries the request and with it the key
 
     async def _attempt(self, request: ModelRequest, count: int) -> StreamAccumulator:
-        """Ask once, and once more at once for each thing that turns out to be too much for the endpoint.
-
-        Raises:
-            Failure: it did not work.
-        """
+        """Ask once, and once more at once for each thing that turns out too much for the endpoint. Raises Failure."""
         import openai
 
         way = self._formats.way
@@ -313,7 +305,6 @@ class OpenAICompatible(Model):
             raise failure
 
     def _body(self, request: ModelRequest, count: int) -> dict[str, Any]:
-        """The request as this endpoint takes it, as far as that is known."""
         request, constraint = self._formats.of(request)
         sampling = request.sampling
         body: dict[str, Any] = {
@@ -348,7 +339,6 @@ class _OneAtATime(Exception):
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:
-    """The content of a message: its text, or the text and its images as parts, as chat completions take them."""
     if not message.images:
         return message.content
     images = [{"type": "image_url", "image_url": {"url": image.data_url}} for image in message.images]
@@ -356,10 +346,7 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
 
 
 def _without_system(messages: Sequence[Message]) -> list[Message]:
-    """The messages for a model without the role ``system``: its text begins the first message of the user.
-
-    Such models want user and assistant in turns, too: what one of them says in several messages becomes one.
-    """
+    """Such models want user and assistant in turns, too: what one of them says in several messages becomes one."""
     merged: list[Message] = []
     for message in messages:
         role: Role = "user" if message.role == "system" else message.role

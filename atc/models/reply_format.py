@@ -326,7 +326,6 @@ class ReplyFormat:
         return Reading(problem="; ".join(map(str, wrong[:3])))
 
     def _read_choice(self, text: str) -> Reading:
-        """A choice by itself, in an object, or the first that a sentence names."""
         for named in (text.strip(), text.strip().strip("`'\"*.() \n")):
             if named in self.choices:
                 return Reading(named)
@@ -340,7 +339,6 @@ class ReplyFormat:
 
 
 def _position(choice: str, text: str) -> int:
-    """Where a text names a choice as a word of its own; -1 where it does not."""
     at = text.find(choice)
     while at >= 0:
         end = at + len(choice)
@@ -356,7 +354,6 @@ def _in_word(character: str) -> bool:
 
 
 def _json_values(text: str) -> Iterator[Any]:
-    """The JSON values that a reply may mean: the whole, what stands in code blocks, what begins at a bracket."""
     text = text[:_MAX_READ].strip()
     decoder = json.JSONDecoder(parse_constant=_refuse)
     blocks = text.split("```")[1 : 2 * _MAX_STARTS : 2]
@@ -383,7 +380,6 @@ def _sound(value: Any) -> Any:
 
 
 def _without_label(block: str) -> str:
-    """What stands in a code block, without the language that its first line may name."""
     label, _, rest = block.partition("\n")
     return rest if not label.strip() or label.strip().isalnum() else block
 

@@ -111,7 +111,6 @@ def opened(name: str, environment: Mapping[str, str], api_key: str | None = None
 
 
 def _joined(host: str, path: str) -> str:
-    """A host of the user's, with or without a scheme and the path."""
     host = host.rstrip("/").removesuffix(path)
     if "://" not in host:
         host = f"http://{host.replace('0.0.0.0', 'localhost')}"  # Ollama's variable says where it listens
@@ -209,14 +208,12 @@ def choose_model(
 
 
 def _preset_hint(name: str) -> str:
-    """What a name of a model may have meant, by how such names begin."""
     begins = {"claude": "anthropic", "gemini": "gemini", "gpt": "openai", "mistral": "mistral", "codestral": "mistral"}
     found = next((preset for begin, preset in begins.items() if name.startswith(begin)), None)
     return f"did you mean '{found}:{name}'? Else, " if found else ""
 
 
 def _embedded_path(rest: str) -> Path:
-    """The file that ``embedded:<rest>`` means: a catalogue name, or a path."""
     if "/" in rest or rest.endswith(".gguf"):
         return Path(rest).expanduser()
     return models_dir() / known(rest or DEFAULT_MODEL).file
@@ -284,7 +281,6 @@ def open_model(
 
 
 def _opened(choice: Choice, options: ModelOptions, timeout_s: float, stall_s: float) -> Model:
-    """Open what was decided on."""
     if choice.kind != "endpoint":
         part = "embedded" if choice.kind == "embedded" else choice.preset
         secrets = [choice.api_key] if choice.api_key else []

@@ -225,15 +225,11 @@ class ArgumentEvidence:
 
 
 def _type_is_shown(argument: _Argument) -> bool:
-    """Whether the type of an argument may be enforced: several different values, or a refusal of another type.
-
-    Text may be from the first: a number given in its place becomes text, so next to nothing is refused.
-    """
+    """Text may be from the first: a number given in its place becomes text, so next to nothing is refused."""
     return bool(argument.other_type) or argument.values.schema().get("type") == "string" or len(argument.examples) > 1
 
 
 def _other_type(accepted: Mapping[str, Any] | None, refused: Mapping[str, Any]) -> str:
-    """The one argument in which a refused call differs from an accepted one, if its value has another type there."""
     if accepted is None or accepted.keys() != refused.keys():
         return ""
     names = [name for name, value in refused.items() if value != accepted[name]]
@@ -277,7 +273,6 @@ def _named_by_value(detail: ErrorDetail, arguments: Mapping[str, Any], body: Any
 
 
 def _agreed(claims: Mapping[str, int]) -> dict[str, Any]:
-    """The most frequent claim for each keyword; the first of equals."""
     made: dict[str, tuple[int, Any]] = {}
     for text, count in claims.items():
         for keyword, value in json.loads(text).items():

@@ -160,7 +160,6 @@ def accepted(lacking: Lacking, proposed: Mapping[str, Sequence[Any]], pool: Valu
 
 
 def _candidate(lacking: Lacking, name: str, value: Any, pool: ValuePool) -> Candidate | None:
-    """A proposed value as a candidate; ``None`` where it may not be tried."""
     if isinstance(value, str):
         value = value.strip()
     usable = isinstance(value, str | int | float) and 0 < len(str(value)) <= MAX_TEXT and str(value).isprintable()
@@ -191,7 +190,6 @@ def answers_of(records: Iterable[Record], lacking: Sequence[Lacking]) -> list[st
 
 
 def _fields(record: Record) -> str:
-    """Fields of a tool's answers with a few of their values: what names things, what identifies them, and the rest."""
     values: dict[str, list[str]] = {}
     for instance in record.instances:
         for path, value in islice(_leaves(instance.response, "", 0), MAX_LEAVES):
@@ -213,7 +211,6 @@ def _importance(path: str) -> int:
 
 
 def _leaves(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """The texts and numbers of a masked answer with their paths."""
     if depth > 6:
         return
     if isinstance(value, dict):
@@ -261,7 +258,6 @@ def _batches(tools: Sequence[tuple[Lacking, _Shown]]) -> Iterator[list[tuple[Lac
 
 
 def _reply_schema(tools: Sequence[Lacking]) -> dict[str, Any]:
-    """The form of a reply: tool → argument → values."""
     listed = {"type": "array", "items": {"type": ["string", "number", "boolean"]}, "maxItems": MAX_PROPOSED}
     made: dict[str, Any] = {}
     for tool in tools:

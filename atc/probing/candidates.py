@@ -170,7 +170,6 @@ def _has_name(named: tuple[str, ...]) -> bool:
 
 
 def _leaves(value: Any, path: Path, named: tuple[str, ...]) -> Iterator[tuple[Path, tuple[str, ...], Scalar]]:
-    """The values of a response, keys that are data among them, with their paths, and as a schema names these."""
     if len(path) > MAX_DEPTH:
         return
     if isinstance(value, dict):

@@ -182,7 +182,6 @@ class Ways:
         return (each for each in made if not any(mask in repr(each.arguments) for mask in (MASK, MASKED)))
 
     def _way(self, tool: str, instance: Instance, within: tuple[str, ...]) -> Made | None:
-        """How a call's arguments are come by; ``None`` where one of them cannot be."""
         flows: dict[str, Flow] = {}
         for name, value in instance.arguments.items():
             if self._is_stated(tool, name, value):
@@ -210,11 +209,7 @@ class Ways:
         return any(value in each for each in (*listed, alone))
 
     def _flows(self, tool: str, name: str, within: tuple[str, ...], *value: Any) -> Iterator[tuple[Any, Flow]]:
-        """Values that an argument may be read as, from answers of tools that are not given them, nor need the tool.
-
-        Args:
-            value: that alone, if it is given.
-        """
+        """Values that an argument may be read as, from answers of tools that are not given them, nor need the tool."""
         if len(within) >= MAX_CALLS:
             return
         for found in self._structure.into(tool).get(name, ()):
@@ -236,7 +231,6 @@ class Ways:
                         yield each, flow
 
     def _values(self, tool: str, path: Sequence[str]) -> list[tuple[Instance, Mapping[Any, Place]]]:
-        """By each answer of a tool, the values at a path of its schema, each with the first place where it stands."""
         if (found := self._read.get((tool, tuple(path)))) is None:
             found = [(each, _places(each.response, path)) for each in self._instances(tool)]
             self._read[tool, tuple(path)] = found
@@ -278,7 +272,6 @@ def _cost_of_flow(found: tuple[Any, Flow]) -> tuple[int, int, int, int]:
 
 
 def _places(value: Any, path: Sequence[str]) -> Mapping[Any, Place]:
-    """The values of an answer at a path of its schema, the first ones, each with the first place where it stands."""
     found: list[tuple[Place, Any]] = [((), value)]
     for step in path:
         deeper: list[tuple[Place, Any]] = []
@@ -322,11 +315,7 @@ def _flow(call: Made, path: Place, thing: tuple[str, ...], refers: bool) -> Flow
 
 
 def _label(items: list[Any], path: Place) -> tuple[tuple[str, ...], str] | None:
-    """The name by which an item is told from those before it, the nearest to the value; ``None`` where there is none.
-
-    Args:
-        path: from the list to the value.
-    """
+    """By what name an item is told from those before it, the nearest to the value; ``path`` is from the list to it."""
     at, inside = path[0], [str(step) for step in path[1:-1]]
     for end in range(len(inside), -1, -1):
         for name in NAMED:
@@ -338,7 +327,6 @@ def _label(items: list[Any], path: Place) -> tuple[tuple[str, ...], str] | None:
 
 
 def _names(text: str) -> bool:
-    """Whether a text may be what somebody calls a thing."""
     return 0 < len(text) <= MAX_NAME and text.isprintable() and form(text) == "plain" and masked_text(text) == text
 
 
@@ -349,7 +337,6 @@ def _text(item: Any, way: Sequence[str]) -> str | None:
 
 
 def _read(source: str, flow: Flow, taken: set[str]) -> str:
-    """The expression of a value that an earlier call answered."""
     if flow.label is None:
         return source + "".join(f"[{step!r}]" for step in flow.path)
     way, text = flow.label
@@ -374,11 +361,6 @@ def _variable(tool: str, taken: set[str]) -> str:
 
 
 def _asked(way: Made, nouns: Set[str]) -> Asked:
-    """What a program answers, as facts for a question (:func:`atc.wording.questions.question`).
-
-    Args:
-        nouns: words for the things of the service.
-    """
     response, held = way.instance.response, ""
     while isinstance(response, dict) and (inside := _held(response)):
         response, held = response[inside], inside
@@ -396,11 +378,7 @@ def _asked(way: Made, nouns: Set[str]) -> Asked:
 
 
 def _parts(way: Made, of: tuple[str, ...], nouns: Set[str]) -> list[Part]:
-    """What the user says of a call, the thing first that it is about.
-
-    Args:
-        of: words for what is read off the call, if another one does.
-    """
+    """The thing comes first that it is about; ``of``: words for what is read off the call, if another one does."""
     parts: list[Part] = []
     for name, value in way.instance.arguments.items():
         flow = way.flows.get(name)

@@ -128,10 +128,7 @@ def is_recorded(declared: Protocol) -> bool:
 
 
 def _saw_nothing(returns: Mapping[str, Any], declared: Protocol) -> bool:
-    """Whether a shape is of empty answers alone, as :func:`~atc.calls.json_values.holds_nothing` says of one answer.
-
-    A thing whose lists happen to be empty is none: a field of it names it, and is no argument.
-    """
+    """A thing whose lists happen to be empty is none: a field of it names it, and is no argument."""
     kinds = types_of(dict(returns)) - {"null"}
     if kinds == {"array"}:
         return _saw_nothing(returns["items"], declared) if isinstance(returns.get("items"), Mapping) else True
@@ -170,7 +167,6 @@ def _statuses(declared: Protocol, record: Record) -> tuple[Status, ...]:
 
 
 def _examples(record: Record) -> tuple[Example, ...]:
-    """The first calls that worked, the one that is demonstrated before all others."""
     shown = record.demonstration
     ordered = sorted(record.instances, key=lambda each: shown is None or each.arguments != shown.arguments)
     return tuple(
@@ -257,7 +253,6 @@ class Store:
                 self.note_drifted(drifted - {record.name})
 
     def _written(self, name: str) -> bytes | None:
-        """The tool's document as it stands; ``None`` where there is none."""
         file = self._folder / f"{name}.json" if self._folder is not None else None
         return file.read_bytes() if file is not None and file.is_file() else None
 

@@ -108,7 +108,6 @@ class _Comparison:
             yield from self.places(f"{path}[]", old["items"], new["items"], depth + 1)
 
     def _values(self, path: str, old: JsonSchema, new: JsonSchema, counts: dict[str, Any]) -> Iterator[Change]:
-        """Members of an enum, and formats."""
         members, others = (each if isinstance(each := schema.get("enum"), list) else [] for schema in (old, new))
         if members and any(member is not None for member in others if member not in members):
             yield Change(path, "enum_changed", members, others, counts)
@@ -168,7 +167,6 @@ class _Comparison:
 
 
 def _flat(root: JsonSchema, schema: Any) -> JsonSchema:
-    """A schema with its reference followed and its alternatives laid together, as inferred schemas are."""
     found = [each.schema for each in alternatives(root, schema)]
     if len(found) > 1 and not all(map(types_of, found)):
         return {}  # one of them may be anything
@@ -205,7 +203,6 @@ def _counts(schema: Any) -> dict[str, int]:
 
 
 def _objects_of(schema: JsonSchema) -> int | None:
-    """The number of objects that support the statements on fields; ``None`` for a schema without counts."""
     of = [counts["of"] for field_schema in _properties(schema).values() if "of" in (counts := _counts(field_schema))]
     return max(of, default=_counts(schema).get("seen"))
 

@@ -66,7 +66,6 @@ def read_error_message(body: Any) -> list[ErrorDetail]:
 
 
 def _is_more_specific(one: ErrorDetail, other: ErrorDetail) -> bool:
-    """Whether ``other`` states the same as ``one`` with less detail."""
     if one == other or one.problem != other.problem:
         return False
     same_name = one.parameter == other.parameter or not other.parameter or one.parameter.endswith("." + other.parameter)
@@ -102,7 +101,6 @@ _NO_PROSE = listed(
 
 
 def _parsed(body: Any) -> Any:
-    """JSON that a text is or holds (``HTTP 422: {…}``), else the text."""
     if isinstance(body, bytes):
         body = body[:MAX_BODY].decode("utf-8", "replace")
     if not isinstance(body, str):
@@ -161,7 +159,6 @@ def _code(item: Mapping[str, Any]) -> str:
 
 
 def _names_of(item: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The parameters that one detail in JSON names, each with its place; none when this is no detail."""
     if not _message(item) and not _code(item):
         return []
     inner, source = (value if isinstance(value := item.get(key), Mapping) else {} for key in ("params", "source"))
@@ -203,7 +200,6 @@ def _path(value: Any) -> tuple[str, str]:
 
 
 def _item(item: Mapping[str, Any], names: list[tuple[str, str]], where: str) -> Iterator[ErrorDetail]:
-    """The details that a mapping states of these parameters, by its code, its fields and its message."""
     for name, place in names:
         told = list(_read_text(_message(item), name, place or where))
         kind = _kind(item)
@@ -239,7 +235,6 @@ def _kind(item: Mapping[str, Any]) -> Kind | None:
 
 
 def _stated(item: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
-    """The demands that a detail holds in fields of its own, or of its ``ctx``, ``params`` or ``context``."""
     inner = dict(item)
     for key in ("ctx", "params", "context"):
         inner |= item[key] if isinstance(item.get(key), Mapping) else {}
@@ -421,7 +416,6 @@ _OF_ITEMS = {"minimum": "minItems", "maximum": "maxItems"}
 
 
 def _read_text(text: str, name: str, where: str) -> Iterator[ErrorDetail]:
-    """The details in a text, of a parameter that is named beside it, or that it names."""
     text = text[:MAX_TEXT]
     if "</" in text:
         text = re.sub(r"<[^<>]{1,300}>", "\n", text)  # a page instead of a message
@@ -487,7 +481,6 @@ def _unknown(sentence: str, name: str) -> list[str]:
 
 
 def _limits(sentence: str, name: str, where: str) -> list[ErrorDetail]:
-    """Details of type, format and range; several may be in one sentence."""
     found: list[tuple[int, Kind, dict[str, Any]]] = []
     if match := _TYPE.search(sentence):
         named = next(filter(None, match.groupdict().values())).lower()
@@ -505,7 +498,6 @@ def _limits(sentence: str, name: str, where: str) -> list[ErrorDetail]:
 
 
 def _range(sentence: str) -> tuple[int, dict[str, Any]]:
-    """Where the bounds of a number, a text or a list stand, and the bounds."""
     made: dict[str, Any] = {}
     if first := _BETWEEN.search(sentence):
         made = {"minimum": _number(first[1]), "maximum": _number(first[2])}
@@ -565,7 +557,6 @@ def _names(text: str) -> list[str]:
 
 
 def _subject(sentence: str, end: int) -> str:
-    """The parameter that a sentence names before ``end``: in quotes, beside a word for it, or as the last word."""
     before = sentence[:end]
     words = re.findall(_NAME, before)
     quoted = re.findall(_QUOTED, before)

@@ -115,7 +115,6 @@ class Explorer:
         return self.runner.tools[name].protocol
 
     async def _discover(self, record: Record, chain: bool) -> bool:
-        """Try until there is an answer with something in it, or the service turns us away: then not in this round."""
         before = self.meter.turned_away[record.name]
         for least, tries in ((LIKELY, LIKELY_TRIES), (0.0, OTHER_TRIES)):
             for _ in range(tries):
@@ -172,7 +171,7 @@ class Explorer:
         return Lacking(record, protocol_of(protocol, record), self._arguments(record), _takes_any(protocol))
 
     def _take(self, tool: Lacking, found: dict[str, list[Candidate]]) -> bool:
-        """Keep what the model proposed for a tool. Whether any of it is new."""
+        """Return whether any of it is new."""
         kept = self._proposed.setdefault(tool.record.name, {})
         new = False
         for name, values in found.items():
@@ -187,7 +186,6 @@ class Explorer:
     # -- structure ---------------------------------------------------------------------------------------------------
 
     def _structural(self, record: Record, chain: bool, least: float) -> Bindings | None:
-        """The likeliest way to fill the required arguments that was not tried yet, if it is likely enough."""
         for bindings in self._ways(record, chain):
             arguments = {name: candidate.value for name, candidate in bindings.items()}
             if least_sure(bindings) >= least and not record.was_tried(arguments):
@@ -233,7 +231,6 @@ class Explorer:
         return [candidate for candidate in [*proposed, *found] if canonical(candidate.value) not in refused]
 
     def _arguments(self, record: Record) -> dict[str, Any]:
-        """The schema of the arguments: what the source says, bettered by evidence."""
         return merged_arguments(self.protocol(record.name), record)
 
     # -- trying ------------------------------------------------------------------------------------------------------
@@ -246,7 +243,7 @@ class Explorer:
         return found
 
     async def _call(self, record: Record, arguments: dict[str, Any]) -> bool:
-        """Make one call and learn from it. Whether the tool answered it with something."""
+        """Return whether the tool answered with something."""
         record.tries += 1
         record.run.add(key_of(arguments))
         program = f"answer = {literal_call(self.protocol(record.name), arguments)}\n"
@@ -275,7 +272,6 @@ class Explorer:
                 return
 
     async def _vary(self, record: Record) -> None:
-        """More instances on purpose: other values, each optional argument, one argument less, one that is wrong."""
         if self.runner.tools[record.name].protocol.effect is not Effect.READ:
             return  # what may change something is not called for variety's sake
         given = dict(record.instances[0].arguments)
@@ -317,17 +313,13 @@ class Explorer:
         ]
 
     def _observed_numbers(self, record: Record, given: dict[str, Any]) -> list[str]:
-        """Arguments that had numbers alone, where nobody says that they must."""
         known = self._arguments(record)["properties"]
         numbers = [name for name, value in given.items() if type(value) in (int, float)]
         return [name for name in numbers if OBSERVED in known.get(name, {})]
 
     async def _provoke(self, record: Record, given: dict[str, Any]) -> None:
-        """Nonsense for the optional arguments of which no type is known, or only observed.
-
-        What a service says of it tells what it wants. Many name one argument at a time; the next call leaves out what
-        is known by then.
-        """
+        """What a service says of nonsense tells what it wants. Many name one argument at a time; the next call leaves
+        out what is known by then."""
         before: list[str] = []
         for _ in range(MAX_PROVOKED):
             schema = self._arguments(record)
@@ -345,7 +337,6 @@ class Explorer:
 
 
 def _takes_any(protocol: Protocol) -> bool:
-    """Whether a tool takes arguments that its document does not name."""
     return not protocol.parameters.get("properties") and protocol.parameters.get("additionalProperties") is True
 
 

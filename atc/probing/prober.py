@@ -175,7 +175,6 @@ class Prober:
 
     @asynccontextmanager
     async def _runner(self, records: dict[str, Record]) -> AsyncIterator[tuple[Runner, Meter, _Steps]]:
-        """The tools that may be called, counted, and a jail for the programs over them."""
         meter = Meter(self.budget)
         steps = _Steps(records, meter, self.on_progress)
         allowed, refused = metered(self.tools, meter, self.allow_effects, self.settings.call_timeout_s)
@@ -191,10 +190,7 @@ class Prober:
             yield Runner(allowed, sandbox, self.settings, self._approve, lambda *_: None), meter, steps
 
     async def _demonstrated(self, explorer: Explorer, declared: dict[str, Protocol]) -> None:
-        """Demonstrate each documented tool; a read that was only called with guesses is called with what can be read.
-
-        What is answered then may be what another tool's demonstration lacks.
-        """
+        """What is answered then may be what another tool's demonstration lacks."""
         for _ in range(PASSES):
             called = explorer.meter.total
             ways = await anyio.to_thread.run_sync(demonstrate, declared, explorer.records)
@@ -208,10 +204,7 @@ class Prober:
         await anyio.to_thread.run_sync(demonstrate, declared, explorer.records)
 
     async def _rounds(self, explorer: Explorer, records: dict[str, Record], steps: _Steps, store: Store) -> None:
-        """B starts with all tools that may be called, H is empty; until a round adds nothing (Eq. 3).
-
-        Then the model is asked for what is missing, and with its values it goes on.
-        """
+        """B starts with all tools that may be called, H is empty; until a round adds nothing (Eq. 3)."""
         number, since_asked, known = 0, 0, -1
         while waiting := [record for record in records.values() if record.open]:
             before, known = known, sum(record.state == "documented" for record in records.values())
@@ -224,7 +217,6 @@ class Prober:
             await self._round(explorer, waiting, number, steps, store)
 
     async def _round(self, explorer: Explorer, waiting: list[Record], number: int, steps: _Steps, store: Store) -> None:
-        """Try each of these tools once, several at the same time."""
         limiter = anyio.CapacityLimiter(AT_ONCE)
 
         async def one(record: Record) -> None:
@@ -290,7 +282,6 @@ class _Steps:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first exception that is none of several."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

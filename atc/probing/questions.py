@@ -132,7 +132,6 @@ def named_tools(text: str, names: Collection[str]) -> list[str]:
 
 
 def _leaves(instance: Instance) -> list[tuple[str, Any]]:
-    """The arguments and the values of an answer by their names, the first ones."""
     found = list(instance.arguments.items())
     todo = [instance.response]
     while todo and len(found) < 2_000:

@@ -195,7 +195,6 @@ class _Reads:
             graph = await self.catalogue.current_graph()  # with what the answers have just taught
 
     def _silent(self, among: Iterable[str], graph: ToolGraph) -> list[str]:
-        """Return the tools that may be called and of whose response nothing is known, the likeliest first."""
         tools, shown = self.catalogue.tools, graph.protocols_with_shapes
         found = [
             name
@@ -210,7 +209,7 @@ class _Reads:
         return by_task(self.task, {name: tools[name].protocol for name in found})[: self.limits.calls * LOOKED_AT]
 
     async def _wave(self, wave: Mapping[str, dict[str, Any]], until: float) -> bool:
-        """Make some calls at once; whether there is time for more."""
+        """Return whether there is time for more."""
         limiter, begun = asyncio.Semaphore(AT_ONCE), dict[str, float]()
         calls = {asyncio.create_task(self._call(name, given, limiter, begun)): name for name, given in wave.items()}
         try:
@@ -232,7 +231,6 @@ class _Reads:
     async def _call(
         self, name: str, arguments: dict[str, Any], limiter: asyncio.Semaphore, begun: dict[str, float]
     ) -> ProbedRead | None:
-        """Make one call, learn from its answer, and keep its values for those that follow."""
         tool = self.catalogue.tools[name]
         place = service_of(tool)
         async with limiter:
@@ -264,7 +262,6 @@ class _Reads:
         return learning is not None
 
     def _ready(self, todo: list[str], graph: ToolGraph, most: int, until: float) -> dict[str, dict[str, Any]]:
-        """Return the arguments of the tools that can be called now, so many at most, as far as there is time."""
         while self.answers:
             place, tool, arguments, value = self.answers.pop()
             self.pools.setdefault(place, ValuePool()).add(tool, arguments, value)
@@ -282,7 +279,6 @@ class _Reads:
     # -- arguments -----------------------------------------------------------------------------------------------------
 
     def _arguments(self, name: str, graph: ToolGraph, least: float) -> dict[str, Any] | None:
-        """Return what a tool is called with: what it must be given; ``None`` where a value of that is not known."""
         tool = self.catalogue.tools[name]
         pool = self.pools.get(service_of(tool))
         if self.approval.policy is not None and self.approval.policy.needs_origins:
@@ -297,7 +293,6 @@ class _Reads:
     def _values(
         self, parameter: Parameter, name: str, pool: ValuePool | None, graph: ToolGraph, least: float
     ) -> Iterator[Candidate]:
-        """Yield the values of an argument that are known, the surest first."""
         known = candidates(parameter.original, parameter.schema, tool=name, pool=pool)
         stated = [each for each in known if each.seen is None and each.sure >= SURE]
         yield from sorted(stated, key=lambda each: not _is_named(each.value, self.task))
@@ -354,5 +349,4 @@ def _asks(approval: Approval, tool: Tool, arguments: dict[str, Any]) -> bool:
 
 
 def _is_named(value: Any, task: str) -> bool:
-    """Whether a task names a value that a document allows, as a word of its own."""
     return isinstance(value, str) and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", task, re.IGNORECASE) is not None

@@ -61,7 +61,6 @@ def weight_of(pattern: Any) -> int:
 
 
 def _end_of_class(pattern: str, at: int) -> int:
-    """Where a class of characters ends that begins at ``at``."""
     end = at + 1
     if pattern[end : end + 1] == "^":
         end += 1

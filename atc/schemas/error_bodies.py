@@ -87,7 +87,6 @@ def error_in(
 
 
 def _stated(value: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
-    """The fields that state an error, the surest first."""
     yield from (key for key, name in names.items() if name in _TRUTH and _is_no(value[key]))
     states = [key for key, name in names.items() if name in _STATE and _says_failure(value[key], name)]
     complaints = [key for key, name in names.items() if name in _WORDS and _complains(value[key])]
@@ -154,7 +153,6 @@ def _is_data(value: Any, name: str, depth: int = 3) -> bool:
 
 
 def _documented(value: Mapping[str, Any], returns: Mapping[str, Any] | None) -> bool:
-    """Whether the document of the response names every field of it."""
     named = (returns or {}).get("properties")
     return isinstance(named, dict) and bool(named) and value.keys() <= named.keys()
 
@@ -169,13 +167,11 @@ def _exemplified(value: Mapping[str, Any], names: Mapping[str, str], key: str, e
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts of a message: itself, or those of a short list."""
     items = value[:3] if isinstance(value, list) else [value]
     return [item[:1000] for item in items if isinstance(item, str)]
 
 
 def _words(value: Mapping[str, Any], names: Mapping[str, str], stated: str) -> str:
-    """What the service says about it: the field's own text, else the first message beside it or in it."""
     own = value[stated]
     if names[stated] not in _STATE | _NAMES and (texts := _texts(own)):
         return "; ".join(texts)

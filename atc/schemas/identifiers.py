@@ -260,12 +260,10 @@ class Mentions:
 
 
 def _nearest(called: Mapping[str, str], service: str) -> str:
-    """Of the tools of one name that of the service; else the first."""
     return called.get(service) or next(iter(called.values()))
 
 
 def _names_of(protocol: Protocol) -> tuple[str, str]:
-    """A tool's name, and the one that it has at its source; either may be empty."""
     return protocol.name, protocol.source.operation
 
 

@@ -125,7 +125,6 @@ def function_name(operation_id: str, method: str, path: str) -> str:
 
 
 def _shorter(original: str, method: str, path: str) -> list[str]:
-    """Shorter names for an operation, the best first: without what a generator appended, then without middle words."""
     named = function_name(original, method, path)
     names = [tool_name(named)] if named != original else []
     if len(_snake(_PLACEHOLDER.sub(r" by \1 ", named), "tool", named)) <= LONG_NAME:
@@ -140,7 +139,6 @@ def _shorter(original: str, method: str, path: str) -> list[str]:
 
 
 def _without_middle(words: list[str], verb: int, kept: int) -> list[str]:
-    """Words for a name of :data:`LONG_NAME` characters: the first ones, the verb of the last part, and the end."""
     keep = {*range(kept), verb}
     excess = sum(map(len, words)) + len(words) - 1 - LONG_NAME
     gone = set()

@@ -211,7 +211,6 @@ class _Expansion:
         return self._joined(self._all_of(groups[:half]), self._all_of(groups[half:]))
 
     def _joined(self, first: list[Alternative], second: list[Alternative]) -> list[Alternative]:
-        """Each of some alternatives together with each of others, but for those that no value can be."""
         if len(first) * len(second) > MAX_ALTERNATIVES:
             first, second = ([Alternative(loosest([each.schema for each in some]))] for some in (first, second))
         pairs = [(a, b) for a in first for b in second]
@@ -226,7 +225,6 @@ class _Expansion:
 
 
 def _excluded(one: JsonSchema, other: JsonSchema) -> bool:
-    """Whether no value is of the types of both."""
     return "type" in one and "type" in other and not common_types(one["type"], other["type"])
 
 

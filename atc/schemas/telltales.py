@@ -179,7 +179,6 @@ def _in_path(path: str) -> str:
 
 
 def _in_name(name: str) -> str:
-    """The verb of a name: the first word of ``create_user``, or of the last part of ``User_Create``."""
     name = _METHOD.sub("", name)
     camel = re.search("[A-Z]", name) is not None
     parts = [part for part in re.split(r"[./:_]" if camel else r"[./:]", name) if split(part)]

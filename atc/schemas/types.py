@@ -272,8 +272,7 @@ def sentences(text: str, limit: int, most: int) -> str:
 
 
 def _end_within(flat: str, limit: int) -> int:
-    """Where a text is cut: behind a sentence, else behind a word, and never inside of what is quoted. At least half of
-    the room is used."""
+    """Behind a sentence, else behind a word, never inside of what is quoted; at least half of the room is used."""
     least = limit // 2
     if (end := max((found.end() for found in _SENTENCE.finditer(flat, 0, limit + 1)), default=0)) > least:
         return end
@@ -375,7 +374,6 @@ class _Writer:
         return f"{{str: {self.write(values, depth + 1)}}}" if isinstance(values, dict) and values else "dict"
 
     def _place(self, schema: Any, depth: int) -> str:
-        """An item of a list that has so many and no others, with its name if it has one."""
         name = schema.get("title") if isinstance(schema, dict) else None
         text = self.write(schema, depth + 1)
         return f"{one_line(name, 80)}: {text}" if isinstance(name, str) and name.isidentifier() else text

@@ -79,7 +79,6 @@ def common_types(first: Any, second: Any) -> Any:
 
 
 def _of_one_value(one: Any, other: Any, depth: int) -> Any:
-    """What two schemas, or ``true`` and ``false``, say of one value."""
     if one is other or other is True or one is False:
         return one
     if one is True or other is False or not isinstance(one, dict):
@@ -162,7 +161,6 @@ def problems(schema: JsonSchema, value: Any) -> list[Problem]:
 
 
 def _why(checker: Any, text: str, packed: Any, *, with_bytes: bool) -> list[Problem]:
-    """The ways in which a value does not fit the schema of that text."""
     shown, errors = _reasons(checker, cost_of(text), packed)
     found: list[Problem] = []
     unsure: list[tuple[str | int, ...]] = []
@@ -186,7 +184,6 @@ def _why(checker: Any, text: str, packed: Any, *, with_bytes: bool) -> list[Prob
 
 
 def _message(error: Any, depth: int = 0) -> str:
-    """What is wrong, in words: with the values that are allowed, where these are few, and no keyword of the schema."""
     wanted = _Wanted()
     said = error.kind.name in ("enum", "anyOf", "oneOf") and depth < MAX_LEVELS
     if not said or not wanted.take([error], error.instance_path):

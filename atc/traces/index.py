@@ -274,7 +274,6 @@ class RunIndex:
         return True
 
     def _read_on(self, stored: StoredRun, version: Hashable, known: _Known) -> _Known:
-        """The summary of a run whose trace has grown since it was read; the first time it is read anew."""
         if known.follower is None:
             known = _Known(version, RunSummary(stored.run_id), Follower(stored))
         assert known.follower is not None

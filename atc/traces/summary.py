@@ -175,7 +175,6 @@ class RunSummary:
         self.waits = self.status in ("needs_input", WAITING) or (self.status == CUT_OFF and bool(self._asked))
 
     def _begin(self, number: int) -> None:
-        """Count a call, once."""
         if number not in self._open:
             self._open.add(number)
             self.calls += 1

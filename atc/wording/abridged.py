@@ -74,7 +74,6 @@ def _text_in(value: str | bytes | bytearray, room: int) -> Abridged:
 
 
 def _fitting(text: str | bytes | bytearray, room: int) -> int:
-    """Return how many of the first characters or bytes fit a room, if all that may become an escape does."""
     characters = text if isinstance(text, str) else map(chr, text)
     for number, character in enumerate(characters):
         if isinstance(text, str):

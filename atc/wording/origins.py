@@ -199,7 +199,6 @@ def _told(origins: Collection[Origin]) -> list[Origin]:
 
 
 def _says_more(found: Sequence[Origin], feeds: Sequence[Feed]) -> bool:
-    """Return whether the origins of an argument say more of it than its own feeds do."""
     if any(each.kind not in _UNSURE for each in feeds):
         return False
     return not feeds or any(each.kind != "unknown" for each in found)

@@ -128,7 +128,6 @@ def _path(tool: str, text: str, tools: Mapping[str, Protocol], shapes: Mapping[s
 
 
 def _nearest(name: str, known: Iterable[str], otherwise: str) -> str:
-    """What could have been meant; else the first of what there is."""
     names = list(known)
     near = difflib.get_close_matches(name[:80], names, 3, 0.6)
     near += [each for each in names if name and each.lower().endswith(name.lower()[-80:]) and each not in near]

@@ -97,7 +97,6 @@ async def opened(*servers: Server[Any] | Mapping[str, Any], mode: str = "auto") 
 
 
 def _nowhere() -> TextIO:
-    """Where servers' own logs go."""
     return Path(os.devnull).open("w", encoding="utf-8")
 
 

@@ -118,7 +118,6 @@ def _function(tool: types.Tool) -> Json:
 
 
 def _text(result: types.CallToolResult) -> str:
-    """What a client shows its model of an answer."""
     parts = []
     for block in result.content:
         if isinstance(block, types.TextContent):
@@ -163,7 +162,6 @@ async def attempt(
 
 
 async def _talk(client: Client, task: Task, row: Row, replies: Replies) -> str:
-    """Let the model call tools until it answers; its answer."""
     tools = [_function(tool) for tool in (await client.list_tools()).tools]
     system = "\n\n".join(filter(None, [SYSTEM, client.instructions or ""]))
     messages: list[Any] = [{"role": "system", "content": system}, {"role": "user", "content": task.text}]
@@ -199,7 +197,6 @@ async def _talk(client: Client, task: Task, row: Row, replies: Replies) -> str:
 
 
 async def _called(client: Client, call: Json, row: Row) -> str:
-    """What the model is told of a call of its own."""
     try:
         arguments = json.loads(call["function"]["arguments"] or "{}")
         result = await client.call_tool(call["function"]["name"], arguments)

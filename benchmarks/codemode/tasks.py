@@ -223,7 +223,6 @@ def _expression(value: Any, known: Sequence[tuple[str, Any]], text: str) -> str:
 
 
 def _place(name: str, output: Any, value: Any) -> str:
-    """Where a value stands in an output; empty where it does not."""
     if type(output) is type(value) and output == value:
         return name
     parts: Iterator[tuple[Any, Any]] = iter(())

@@ -97,7 +97,6 @@ def _stub_problem(protocols: list[Protocol]) -> str:
 
 
 def _print(rows: list[Row]) -> None:
-    """Print the table, then everything that was left out or went wrong."""
     table: list[list[object]] = []
     for row in rows:
         schemas, stubs = "ok" if not row.bad_schemas else f"{len(row.bad_schemas)} bad", "bad" if row.stubs else "ok"

@@ -109,7 +109,6 @@ def _provider(path: Path, folder: Path) -> str:
 
 
 def _summary(protocol: Protocol) -> str:
-    """What a judge needs: the words of the operation, its parameters, the top of its response."""
     arguments = {
         name: f"{schema.get('type', '?')} {str(schema.get('description', ''))[:90]!r}"
         for name, schema in protocol.parameters["properties"].items()

@@ -92,7 +92,6 @@ class ApiBank(Environment):
 
     @cached_property
     def _records(self) -> dict[str, Json]:
-        """Every dialogue with its calls, those of the search for tools left out."""
         return {
             record["id"]: record | {"gold": [call for call in record.get("gold", ()) if call["tool"] != SEARCHER]}
             for record in self._data.lines("tasks.jsonl.gz")
@@ -100,7 +99,6 @@ class ApiBank(Environment):
 
     @cached_property
     def _recorded(self) -> dict[str, list[tuple[Json, Any]]]:
-        """What each tool answered in any dialogue."""
         found: dict[str, list[tuple[Json, Any]]] = {}
         for record in self._records.values():
             for call in record["gold"]:
@@ -174,12 +172,7 @@ class ApiBank(Environment):
         return Services(self._tables, self.today, self._recorded, issue)
 
     def _solved(self, record: Json) -> Solved:
-        """Play a dialogue's calls.
-
-        Raises:
-            ToolError: a call is refused.
-            ValueError: there are no calls, or one is answered otherwise than it was.
-        """
+        """Raises ToolError: a call is refused; ValueError: there is none, or one is answered otherwise."""
         if not record["gold"]:
             raise ValueError("no calls")
         services, calls = self._services(record["id"]), []
@@ -229,16 +222,11 @@ class ApiBank(Environment):
         return Effect.READ if self.documents[name]["name"].startswith(READS) else Effect.WRITE
 
     def _typed(self, name: str, arguments: Json) -> Json:
-        """The documented ones of some arguments, brought to their types where they can be."""
         properties = self.parameters[name]["properties"]
         return {key: typed(value, properties[key]) for key, value in arguments.items() if key in properties}
 
     def _checked(self, name: str, arguments: Json) -> Json:
-        """The arguments of a call, typed.
-
-        Raises:
-            ToolError: one is missing, of a wrong type or no date of the documented form.
-        """
+        """Raises ToolError: one is missing, of a wrong type or no date of the documented form."""
         schema, typed = self.parameters[name], self._typed(name, arguments)
         given = {key: value for key, value in typed.items() if value is not None}
         for key in schema["required"]:
@@ -268,7 +256,6 @@ class ApiBank(Environment):
         return Task(record["id"], text, tools, self._stated(text, solution))
 
     def _stated(self, text: str, solution: Solved) -> bool:
-        """Tell whether every argument of the solution is in the text, or in what an earlier call answered."""
         request, known = text.casefold().replace("p.m.", "pm").replace("a.m.", "am"), ""
         if (match := _TO_ADD.search(request)) and f"add_{match[1]}" not in {tool for tool, _, _ in solution.calls}:
             return False  # the solution does something else

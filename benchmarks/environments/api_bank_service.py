@@ -186,7 +186,6 @@ class Services:
         return "success"
 
     def _find(self, table: str, token: str, fields: Row, least: int) -> str:
-        """The user's row that has the most of some fields, and so many at least."""
         user = self._user(token)
         matches = {
             number: sum(_meets(name, row[name], value) for name, value in fields.items())

@@ -121,7 +121,6 @@ def answer(instance: Any, method: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A copy in JSON values; numbers of other libraries become floats."""
     match value:
         case None | bool() | int() | float() | str():
             return value
@@ -226,14 +225,12 @@ class Bfcl(Environment):
         return instances(record["groups"], record["initial_state"], self._load or load_class)
 
     def _play(self, task: str, objects: dict[str, Any]) -> list[Any]:
-        """Make the calls of a solution; return the responses."""
         try:
             return [answer(objects[self.documents[name]["group"]], name, given) for name, given, _ in self.steps[task]]
         except ToolError as error:
             raise EnvironmentProblem(f"{self.name}: the solution of {task} fails, {error}: {INSTALL}") from None
 
     def _methods(self, record: Json) -> list[str]:
-        """The methods of a task's classes, without those that the task excludes."""
         excluded = record.get("excluded_function", ())
         return [n for n, d in self.documents.items() if d["group"] in record["groups"] and n not in excluded]
 
@@ -272,10 +269,7 @@ class Bfcl(Environment):
 
     @cached_property
     def _played(self) -> dict[str, list[tuple[str, dict[str, Any], Any]]]:
-        """For each method its calls in all solutions: the task, the arguments, the response.
-
-        The solutions are played for it: the data has some responses as they were when all was over, and some cut.
-        """
+        """The solutions are played for it: the data has some responses as they were when all was over, and some cut."""
         found: dict[str, list[tuple[str, dict[str, Any], Any]]] = {method: [] for method in self.documents}
         for task, record in self._base.items():
             responses = self._play(task, self._instances(record))
@@ -298,10 +292,7 @@ class Bfcl(Environment):
         return None, None
 
     def _stated(self, task: str) -> bool:
-        """Whether what is to be written can be worded: its words stand in the text, or in what a step before returned.
-
-        A single word may be a name or an identifier that a tool tells; a phrase of several is nobody's to guess.
-        """
+        """A single word may be a name or an identifier that a tool tells; a phrase of several is nobody's to guess."""
         known = _words(text(self.records[task]["turns"]))
         for method, arguments, response in self.steps[task]:
             if self._writes([(method, {}, None)]) and method not in _UNSEEN:

@@ -147,7 +147,6 @@ def words(text: Any) -> set[str]:
 
 
 def _defaults(schema: JsonSchema) -> Arguments:
-    """The default of each argument, as it is compared; ``None`` where there is none."""
     found: Arguments = {}
     for name, about in schema["properties"].items():
         match = _DEFAULT.search(about["description"])
@@ -156,7 +155,6 @@ def _defaults(schema: JsonSchema) -> Arguments:
 
 
 def _normal(value: Any) -> Any:
-    """A value as it is compared."""
     if isinstance(value, dict):
         return {key: _normal(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -301,12 +299,10 @@ class ComplexFuncBench(Environment):
         return found
 
     def _gold(self, task: str) -> tuple[GoldCall, ...]:
-        """The solution's calls, their arguments of the documented types."""
         steps = [(tool_name(step["tool"]), step["resolved"]) for step in self.records[task]["gold"]]
         return tuple((tool, self.calls.typed(tool, arguments)) for tool, arguments in steps)
 
     def _offered(self, record: Json) -> tuple[str, ...]:
-        """The tools of the solution, and others of the same collections, in the documents' order."""
         needed = {tool_name(step["tool"]) for step in record["gold"]}
         collections = {_collection(self.documents[name]) for name in needed}
         others = [name for name in self.documents if name not in needed and self.calls.of(name)]
@@ -331,10 +327,7 @@ class ComplexFuncBench(Environment):
         return served(protocol, lambda arguments: self.calls.answer(task, name, arguments))
 
     def _shape(self, name: str) -> tuple[JsonSchema, list[Recorded]]:
-        """The schema of a tool's responses as far as their telling fields go, and short responses as examples.
-
-        The first examples have the most of these fields.
-        """
+        """Of a tool's responses as far as their telling fields go; the first examples have the most of these."""
         if name not in self._shapes:
             recorded, shape = self.calls.of(name), Shape()
             fields = _telling([call.response for call in recorded])
@@ -348,11 +341,8 @@ class ComplexFuncBench(Environment):
     # What the text says ---------------------------------------------------------------------------------------------
 
     def _stated(self, record: Json) -> bool:
-        """Tell whether every name and identifier of the solution is in the text or in what an earlier call returned.
-
-        The records show parts of responses: what a later call takes is missing from some of them, and from some the
-        cheapest day, which later calls are to be made for.
-        """
+        """The records show parts of responses: what a later call takes is missing from some of them, and from some the
+        cheapest day, which later calls are to be made for."""
         seen, known, cheapest = record["query"], list[Any]([record["query"]]), False
         for step in record["gold"]:
             name = tool_name(step["tool"])
@@ -432,7 +422,6 @@ def _parameters(document: Json, paths: dict[str, str]) -> JsonSchema:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """The values in a value that are neither objects nor lists."""
     if isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _leaves(part)
@@ -454,7 +443,6 @@ def _places(value: Any, path: Path_ = ()) -> Iterator[tuple[Path_, str]]:
 
 
 def _telling(responses: list[Any]) -> set[Path_]:
-    """The fields that many responses have with many different values, and those that they are in."""
     counts: Counter[Path_] = Counter()
     values: dict[Path_, set[str]] = {}
     for response in responses:

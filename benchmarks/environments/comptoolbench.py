@@ -133,7 +133,6 @@ def _retold(key: str, value: Any, old: Arguments, new: Arguments) -> Any:
 
 
 def _rate(record: Record, arguments: Arguments) -> dict[str, Any] | None:
-    """Another amount at a recorded rate."""
     source, target, amount = arguments["from_currency"], arguments["to_currency"], float(arguments.get("amount", 1.0))
     for _, output in record.calls("get_exchange_rate"):
         if (output["from_currency"], output["to_currency"]) == (source, target):
@@ -309,7 +308,6 @@ class CompToolBench(Environment):
 
     @cached_property
     def _record(self) -> Record:
-        """Every call of every solution."""
         record = Record(self.documents)
         for task in self.records.values():
             for step in task["gold"]:

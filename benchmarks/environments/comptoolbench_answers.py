@@ -109,7 +109,6 @@ def asked(step: Json) -> set[str]:
 
 
 def _states(step: Json, value: Any, writes: Iterable[str]) -> bool:
-    """Whether a value tells what a step returned."""
     output = step["output"]
     if check(value, output):
         return True
@@ -126,7 +125,6 @@ def _states(step: Json, value: Any, writes: Iterable[str]) -> bool:
 
 
 def _sole(value: Any, wanted: Any) -> bool:
-    """Whether a value is the wanted one, or an object that holds it alone."""
     if isinstance(value, dict) and len(value) == 1 and not isinstance(wanted, dict):
         value = next(iter(value.values()))
     return value not in (None, "", [], {}) and check(value, wanted)
@@ -143,7 +141,6 @@ def _parts(expected: Any) -> list[Any]:
 
 
 def _states_each(gold: Sequence[Json], parts: list[Any], value: Any, writes: Iterable[str]) -> bool:
-    """Whether a value tells what each of several steps returned: in their order, or each by its name."""
     stated = _parts(value) if isinstance(value, dict | list) else []
     steps = [next(step for step in gold if check(part, step["output"])) for part in parts]
     if len(stated) == len(steps) and all(_states(step, one, writes) for step, one in zip(steps, stated, strict=True)):
@@ -157,7 +154,6 @@ def _states_each(gold: Sequence[Json], parts: list[Any], value: Any, writes: Ite
 
 
 def _picks(gold: Sequence[Json], expected: Json, value: Any) -> bool:
-    """Whether a value names the one that was to be picked, and says nothing else of the others."""
     stated = list(leaves(value))
     name = next(part for part in expected.values() if isinstance(part, str))
     rivals = {leaf for step in gold for leaf in leaves(step["args"]) if isinstance(leaf, str) and leaf != name}
@@ -198,7 +194,6 @@ def _tells(step: Json, text: str, writes: Iterable[str]) -> bool:
 
 
 def _holds(step: Json, text: str, writes: Iterable[str]) -> bool:
-    """Whether what a step is asked for is in a text."""
     if step["tool"] in writes:
         made = [part for key, part in step["output"].items() if key.endswith("_id") and part]
         return any(_has(text, part) for part in made) or any(
@@ -215,7 +210,6 @@ def _holds(step: Json, text: str, writes: Iterable[str]) -> bool:
 
 
 def _has(text: str, leaf: Any) -> bool:
-    """Whether a value is in a text, as a word or number of its own."""
     if isinstance(leaf, bool):
         said_so = {word.casefold() for word in _TRUTH.findall(text)}
         return said_so <= ({"true", "yes"} if leaf else {"false", "no"}) and bool(said_so)
@@ -308,7 +302,6 @@ def _compares(task: Json, expected: Any, value: Any) -> bool:
 
 
 def _first_name(steps: Sequence[Json], text: str) -> Json | None:
-    """The step whose name comes first in a text."""
     places = [
         (found.start(), number)
         for number, step in enumerate(steps)

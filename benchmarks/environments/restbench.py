@@ -99,10 +99,7 @@ class PathEnvironment(Environment):
         return tuple((name, sample_arguments(operations[name].protocol)) for name in self.needed(task))
 
     def _offered(self, task: str, listed: Iterable[str]) -> tuple[str, ...]:
-        """The needed tools and others up to the number of candidates: those of a list first, then drawn ones.
-
-        They stand in the documents' order: where a tool stands says nothing.
-        """
+        """They stand in the documents' order: where a tool stands says nothing."""
         operations, needed, named = self.operations[self.service(task)], set(self.needed(task)), set(listed)
         others = [name for name in operations if name not in needed]
         others.sort(key=lambda name: (name not in named, _draw(task, name)))
@@ -228,7 +225,6 @@ def _tool(operation: Operation, simulator: Simulator) -> Tool:
 
 
 def _recorded(operation: Json) -> Any:
-    """The example of an operation's response, where its document has one of its own."""
     content = operation["responses"].get("200", {}).get("content", {}).get("application/json", {})
     examples = content.get("examples", {})
     return next((example["value"] for example in examples.values() if "value" in example), None)
@@ -268,7 +264,6 @@ def _label(step: str) -> str:
 
 
 def _words(text: str) -> str:
-    """A method and a path, or a name that is made of them, as both can be compared."""
     return "_".join(re.findall(r"[A-Za-z0-9]+", text))
 
 

@@ -130,7 +130,6 @@ def made(schema: JsonSchema, seed: str, place: Place = ()) -> Any:
 
 
 def _agreed(parts: Json, schema: JsonSchema, place: Place) -> Json:
-    """An object whose parts say the same."""
     known = schema.get("properties", {})
     quoted = re.search(r'"(\w+)"', str(known.get("type", {}).get("description", "")))
     if quoted and "enum" not in known["type"]:

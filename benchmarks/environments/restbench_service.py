@@ -106,7 +106,6 @@ class Simulator:
         return answer
 
     def _put_in(self, operation: Operation, answer: Any, given: Json) -> None:
-        """Change an answer to be one to these arguments."""
         words = next((given[name] for name in sorted(SEARCHED & given.keys())), None)
         if isinstance(words, str) and words:
             _name_first(answer, words, dict(_FILTER.findall(words)))
@@ -136,10 +135,7 @@ class Simulator:
 
 
 def _check(operation: Operation, given: Json) -> None:
-    """
-    Raises:
-        ToolError: an argument is missing or wrong.
-    """
+    """Raises ToolError where an argument is missing or wrong."""
     protocol, status = operation.protocol, MISSING_STATUS.get(operation.service, 400)
     properties = protocol.parameters["properties"]
     for name, value in given.items():
@@ -205,7 +201,6 @@ def _cast(old: Any, new: Any) -> Any:
 
 
 def _identify(thing: Json, identifier: Any) -> None:
-    """Give a thing another identifier, also in its addresses."""
     old, thing["id"] = str(thing["id"]), identifier
     for key, value in thing.items():
         if isinstance(value, str) and len(old) > 2 and old in value:
@@ -213,7 +208,6 @@ def _identify(thing: Json, identifier: Any) -> None:
 
 
 def _name_first(value: Any, words: str, filters: Json) -> None:
-    """Let the first thing of each list of found ones have the name that was looked for, unless one has it."""
     groups = isinstance(value, list) and any(
         _is_list_of_objects(part)
         for item in value
@@ -249,12 +243,10 @@ def _is_list_of_objects(value: Any) -> bool:
 
 
 def _named(thing: Json) -> str:
-    """The field with a thing's name; empty where it has none."""
     return next((name for name in NAMES if isinstance(thing.get(name), str)), "")
 
 
 def _thing(item: Json) -> Json | None:
-    """The thing that an item of a list is, or holds."""
     if _named(item):
         return item
     return next((part for part in item.values() if isinstance(part, dict) and _named(part)), None)
@@ -303,7 +295,6 @@ def _whole(value: Any, otherwise: int) -> int:
 
 
 def _moved(answer: Any, asked: Any, today: date) -> Any:
-    """An answer whose first day is the one that was asked for, or today."""
     first = _DAY.search(json.dumps(answer))
     try:
         start = date.fromisoformat(asked) if isinstance(asked, str) else today
@@ -329,7 +320,6 @@ def _each_text(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _objects(value: Any) -> Iterator[Json]:
-    """All things in a value that have an identifier and a name."""
     if isinstance(value, dict):
         if "id" in value and _named(value):
             yield value

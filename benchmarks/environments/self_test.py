@@ -65,7 +65,6 @@ async def judge(environment: Environment, tasks: Iterable[Task] | None = None) -
 
 
 def _spoilt(gold: Gold, episode: Episode) -> list[tuple[tuple[GoldCall, ...], Any]]:
-    """Solutions that must fail: another answer, nothing done, one more call; no answer or one call less."""
     if not gold.judged:
         return [(gold.calls, None), (gold.calls[:-1], gold.answer)]
     made: list[tuple[tuple[GoldCall, ...], Any]] = []

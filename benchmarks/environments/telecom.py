@@ -164,7 +164,6 @@ def _written(tool: Any, kind: str) -> Protocol:
 
 
 def _returns(model: JsonSchema) -> JsonSchema:
-    """The annotation of a function out of the package's model around it."""
     return {**model["properties"]["returns"], **({"$defs": model["$defs"]} if "$defs" in model else {})}
 
 

@@ -64,7 +64,6 @@ class ToolFlow(PathEnvironment):
         return found
 
     def _documented(self) -> Iterator[tuple[str, Endpoint, Json]]:
-        """The endpoints of the services that have no OpenAPI document, and what is written of each."""
         rows = {(row["dataset"], tool_name(row["name"])): row for row in self._rows}
         usable, _ = load(self._data.path.parent)
         for service, endpoints in usable.items():
@@ -95,11 +94,6 @@ class ToolFlow(PathEnvironment):
         return self._names(task, [name for name, times in steps for _ in range(times)])
 
     def _names(self, task: str, names: list[str]) -> list[str]:
-        """The tools of these names.
-
-        Raises:
-            EnvironmentProblem: one is not documented.
-        """
         known = self._known.get(self.service(task), {})
         missing = [name for name in names if name not in known]
         if missing:
@@ -108,7 +102,6 @@ class ToolFlow(PathEnvironment):
 
     @cached_property
     def _known(self) -> dict[str, dict[str, str]]:
-        """By service, the tools' names by those that the tasks have."""
         known: dict[str, dict[str, str]] = {}
         labels = labelled(self.operations["tmdb"].values())
         for row in self._rows:

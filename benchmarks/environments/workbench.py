@@ -102,7 +102,6 @@ class WorkBench(Environment):
 
     @property
     def _today(self) -> str:
-        """What the original tells of the time, in its words."""
         return (
             f"Today's date is {self._now:%A, %Y-%m-%d} and the current time is {self._now:%H:%M:%S}. "
             "Meetings must not start before 9am or end after 6pm."
@@ -137,7 +136,6 @@ def same_change(made: Json, expected: Json, before: Office, now: datetime) -> bo
 
 
 def _plain(row: Row, id_column: str, known: Iterable[str], now: datetime) -> list[tuple[str, str]]:
-    """A row as it is compared: its columns in order, empty ones left out."""
     left = []
     for column, value in sorted(row.items()):
         if value is None or value != value or value == "":  # what is not there is null or no number
@@ -191,13 +189,11 @@ def _parameter(name: str, about: str, needed: bool) -> JsonSchema:
 
 
 def _sections(document: str) -> dict[str, str]:
-    """The parts of a NumPy docstring by their titles; what stands before the first has none."""
     parts = re.split(r"\n+(\w+)\n-{3,}\n", document)
     return {"": " ".join(parts[0].split()), **dict(zip(parts[1::2], parts[2::2], strict=True))}
 
 
 def _entries(section: str) -> dict[str, str]:
-    """The text under each ``name : type`` of a section, without the examples' doubled braces."""
     entries: dict[str, str] = {}
     for head, text in re.findall(r"^(\w+) ?:[^\n]*\n((?:[ \t]+[^\n]*(?:\n|$))*)", section, re.MULTILINE):
         entries[head] = " ".join(text.replace("{{", "{").replace("}}", "}").split())
@@ -205,7 +201,6 @@ def _entries(section: str) -> dict[str, str]:
 
 
 def _returns(part: str, action: str, office: Office) -> JsonSchema:
-    """What a tool returns, as a schema with the columns of its table."""
     if action == "find_email_address":
         return {"type": "array", "items": _TEXT}
     if action.startswith(WRITES):

@@ -128,7 +128,6 @@ def _worker(target: Target, findings: Path, options: Sequence[str]) -> subproces
 
 
 def _follow(process: subprocess.Popen[str], tally: Tally) -> int:
-    """Read what libFuzzer says to its end; return its exit status."""
     before, shown, last = tally.executions, time.monotonic(), list[str]()
     try:
         for line in _lines(process):
@@ -159,7 +158,6 @@ def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
 
 
 def _keep(artifact: Path, findings: Path) -> None:
-    """Keep an input that ended the process."""
     kind = _KINDS.get(artifact.name.partition("-")[0])
     if kind is None:  # libFuzzer's own note of a slow one: ours says more
         return
@@ -171,7 +169,6 @@ def _keep(artifact: Path, findings: Path) -> None:
 
 
 def _minimise(target: Target, folder: Path, into: Path, most: int) -> None:
-    """Copy the smallest inputs that together reach what the corpus reaches, the smallest first, up to a bound."""
     into.mkdir(parents=True, exist_ok=True)
     for data in covering(target, [*(folder / "inputs").glob("*"), *(SEEDS / target.name).glob("*")], most):
         (into / hashlib.sha256(data).hexdigest()[:12]).write_bytes(data)

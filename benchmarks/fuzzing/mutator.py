@@ -75,7 +75,6 @@ def _mutated_lines(
 
 
 def _mutated_json(body: bytes, rng: random.Random, words: Sequence[str]) -> bytes | None:
-    """A mutation of JSON; ``None`` where it is none."""
     try:
         tree = json.loads(body)
         for _ in range(rng.choice((1, 1, 1, 2, 3, 5))):

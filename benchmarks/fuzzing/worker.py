@@ -48,7 +48,6 @@ def main(name: str, findings: Path, options: list[str]) -> None:
 
 
 def _spelt(word: str) -> str:
-    """A word as a dictionary of libFuzzer has it."""
     return "".join(
         chr(byte) if 32 < byte < 127 and byte not in b'"\\\\' else f"\\\\x{byte:02x}" for byte in word.encode()
     )

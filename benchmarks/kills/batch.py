@@ -265,7 +265,6 @@ def _named(text: str) -> str:
 
 
 def _script(messages: Sequence[Message]) -> str:
-    """The program for the task of a prompt."""
     name = _named(" ".join(message.content for message in messages))
     steps = "\n".join(
         f"    try:\n        write_{kind}(key=f'{name} {kind} {{number}}')\n        done = done + 1\n"
@@ -276,7 +275,6 @@ def _script(messages: Sequence[Message]) -> str:
 
 
 def _settings(folder: Path) -> Settings:
-    """Where the runs of a batch are kept."""
     address = (folder / "store").read_text() if (folder / "store").exists() else None
     return Settings.load(runs_dir=folder / "runs", store=address, store_lease_s=LEASE_S)
 
@@ -323,7 +321,6 @@ def _agent(folder: Path) -> Agent:
 
 
 def _leader(folder: Path, cluster: Any, tasks: int) -> subprocess.Popen[bytes]:
-    """Start a process that does the batch of a folder, or goes on with it."""
     address = "" if cluster is None else cluster.address
     command = [sys.executable, "-m", "benchmarks.kills.batch", "lead", str(folder), address, str(tasks)]
     with (folder / "error").open("ab") as error:

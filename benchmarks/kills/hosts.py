@@ -212,7 +212,6 @@ def measured(
 
 
 def _one_run(folder: Path, port: int, rng: random.Random, found: Found, most: int, *, changing: bool) -> None:
-    """One run, killed at least once, to its end."""
     found.runs += 1
     sides, first = [folder / "lines", folder / "served"], True
     for side in sides:
@@ -289,7 +288,6 @@ def count_report(report: dict[str, Any], done: Counter[str], found: Found) -> No
 
 
 def _host(folder: Path, port: int, shapes: dict[str, Shape]) -> int:
-    """Start a process that begins the run of a folder, or goes on with it. It reports how the run ended in a file."""
     sys.stdout.flush()
     pid = os.fork()  # this process has one thread
     if pid:
@@ -350,14 +348,12 @@ def traced(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _begun_as_read(folder: Path) -> list[str]:
-    """The lines that some host began to write through a tool that was said to read."""
     lines = next((folder / "runs").glob("*/journal.jsonl")).read_text().splitlines()
     records = [json.loads(line) for line in lines if '"begin"' in line]
     return [str(record["args"].get("key")) for record in records if record["effect"] == Effect.READ.value]
 
 
 def _runs(folder: Path) -> list[str]:
-    """The runs that can go on: their first event is written."""
     traces = (folder / "runs").glob("*/trace.jsonl")
     return sorted(each.parent.name for each in traces if b"\n" in each.read_bytes())
 

@@ -200,7 +200,6 @@ def measured(
 
 
 def _kept(path: Path | None) -> Found:
-    """The figures of a file; none where there is none yet."""
     if path is None or not path.exists():
         return Found()
     known = json.loads(path.read_text())
@@ -295,7 +294,6 @@ class _Run:
         self._count(status)
 
     def _next(self, status: str, left: int, decided: int) -> None:
-        """Let the process work that is next; status is empty where the last one was cut off."""
         chance = self.rng.random()
         if status == "waiting" and left and not (chance < OF_PART if decided else chance < OF_PART / 4):
             self._decide()
@@ -323,7 +321,6 @@ class _Run:
         self._wait(role, self._start(work, moment), moment)
 
     def _moment(self, role: Role) -> Moment | Literal["at random"] | None:
-        """Where the next process is killed; ``None``: nowhere."""
         enough = self.killed >= MOST_KILLS or self.found.kills.total() >= self.most
         if enough or self.rng.random() > kills.KILL_AGAIN:
             return None
@@ -348,7 +345,6 @@ class _Run:
         os._exit(0)
 
     def _wait(self, role: Role, pid: int, moment: Moment | Literal["at random"] | None) -> None:
-        """Wait for the end of a process, or kill it at a random moment, and note how it ended."""
         began = time.monotonic()
         if moment == "at random":
             time.sleep(self.rng.uniform(0.0, 1.2 * self.took[role]))
@@ -366,7 +362,6 @@ class _Run:
     # -- what the processes do -----------------------------------------------------------------------------------------
 
     def _says(self, name: str, verdict: Mapping[str, bool], order: list[str]) -> None:
-        """Decide about all that waits, in this order, one call at a time."""
         try:
             stored = self._store().find(self.run_id)
             waiting = {str(call.arguments["key"]): call.index for call in _once_free(partial(undecided, stored))}
@@ -383,7 +378,6 @@ class _Run:
                     os.close(descriptor)
 
     def _goes_on(self) -> None:
-        """Begin the run, or go on with it."""
         asyncio.run(self._run())
 
     async def _run(self) -> None:
@@ -442,7 +436,6 @@ class _Run:
         return status, len(set(waiting) - decided), len(decided)
 
     def _recorded(self) -> tuple[list[Heard], int]:
-        """The decisions in the lines of the journal, and how many calls were asked about again."""
         with contextlib.closing(self._store()) as store:
             stored = store.run(self.run_id)
             lines = list(stored.peeked()) if stored.has_journal else []
@@ -510,7 +503,6 @@ def open_store_at(address: str) -> RunStore:
 
 
 def _once_free(work: Callable[[], _T]) -> _T:
-    """What a piece of work gives, once no other process holds the run."""
     until = time.monotonic() + kills.PATIENCE_S
     while True:
         try:

@@ -137,7 +137,6 @@ class _Run:
         )
 
     def _worked(self, how: How | None, left: list[int]) -> None:
-        """Let a process work on the run until it is disturbed, or has ended."""
         worker = _worker(self.folder, self.port, self.server.address())
         already = len(self._written())
         alive = kills.wait_for_moment(worker, how is not None, self.rng, already, self._written)
@@ -192,10 +191,7 @@ def _end(worker: int) -> None:
 
 
 def _worker(folder: Path, port: int, address: str) -> int:
-    """Start a process that begins the run of a folder, or goes on with it.
-
-    It writes how the run ended into ``report.json``, or ``again`` where the journal or the database ended its work.
-    """
+    """It writes how the run ended into ``report.json``; ``again`` where the journal or the database ended it."""
     sys.stdout.flush()
     pid = os.fork()  # this process has one thread
     if pid:
@@ -250,7 +246,6 @@ async def _run(folder: Path, port: int, address: str) -> dict[str, Any] | None:
 
 
 def _traced(address: str, run_id: str) -> dict[str, Any]:
-    """What the trace of a run says that has ended."""
     store = PostgresStore(address)
     try:
         return kills.traced(store.run(run_id).events())

@@ -180,13 +180,11 @@ def _truth(environment: Environment, service: str) -> dict[str, Truth]:
 
 
 def _word(prober: Model | str) -> str:
-    """The prober's name as a part of a file's."""
     name = prober if isinstance(prober, str) else prober.name
     return "".join(letter if letter.isalnum() else "_" for letter in name)
 
 
 def _digest(told: Mapping[str, Protocol]) -> str:
-    """Of what is told, and of the code that probes and answers."""
     digest = hashlib.sha256(json.dumps({name: p.parameters for name, p in told.items()}).encode())
     for pattern in _SOURCES:
         for path in sorted(ROOT.glob(pattern)):

@@ -139,7 +139,6 @@ def _resolved(raw: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> Any:
-    """An example without what was cut off it."""
     if isinstance(value, dict):
         return {key: _whole(item) for key, item in value.items() if item != CUT and key != CUT}
     return [_whole(item) for item in value if item != CUT] if isinstance(value, list) else value
@@ -187,7 +186,6 @@ def _found(value: Any, holder: str, endpoint: Endpoint, vocabulary: set[str]) ->
 
 
 def _kind_of(holder: str, endpoint: Endpoint, vocabulary: set[str]) -> str:
-    """The kind of thing that a field holds: by its own name, else by the path that it came from."""
     own = SYNONYMS.get(holder.lower(), _last_word(holder))
     if own in vocabulary or holder not in ("", "results"):
         return own
@@ -350,7 +348,6 @@ def _fits(parameter: Parameter, value: str) -> bool:
 
 
 def _refusal(endpoint: Endpoint, parameter: Parameter, problem: str) -> tuple[int, Any]:
-    """Status and words of this service's kind."""
     name, whose = parameter.name, endpoint.service
     if problem == "unknown":
         gone, thing = "The resource you requested could not be found.", name.removesuffix("_id")
@@ -379,7 +376,6 @@ def _refusal(endpoint: Endpoint, parameter: Parameter, problem: str) -> tuple[in
 
 
 def _emptied(answer: Any) -> Any:
-    """What a search says that finds nothing."""
     if isinstance(answer, list):
         return []
     return {

@@ -214,7 +214,6 @@ def atlas(level: Documented) -> Service:
 
 
 def _travelled() -> Atlas:
-    """A world with trips, made as a user makes them."""
     world = Atlas()
     trips = world.trips
     paris, lyon, rome = 2988507, 2996944, 3169070

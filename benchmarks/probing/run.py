@@ -150,7 +150,6 @@ def _of_museum() -> list[Question]:
 
 
 def _expected(rows: list[tuple[Any, ...]], task: Mapping[str, Any]) -> Any:
-    """What a query gives: an object of pairs, a list, or the one value."""
     if task.get("object"):
         return dict(rows)
     found = [row[0] for row in rows]

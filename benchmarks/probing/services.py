@@ -169,7 +169,6 @@ def _held_against(
     proxy: Counted,
     seconds: float,
 ) -> Probed:
-    """The report, with its reads told from what changes something, and beside the service's own document."""
     listed_paths = {path.partition("?")[0] for path in reads}
     paths = {name: tool.protocol.source.operation.split(" ", 1)[-1] for name, tool in tools.items()}
     paths = {name: path for name, path in paths.items() if path in listed_paths}
@@ -206,7 +205,6 @@ def reached_by_hand(lines: Iterable[str], service: str) -> set[str] | None:
 
 
 def _serve(name: str) -> None:
-    """Start a service, and say what somebody who tries it by hand may know."""
     other = OTHERS[name]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the service ends with us
     with running(other) as base:

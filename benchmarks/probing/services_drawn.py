@@ -89,7 +89,6 @@ for run, rate in (("north", 0.1), ("south", 0.2)):
 
 
 def _tensorboard(folder: Path, port: int) -> list[str]:
-    """Two runs, each with scalars, a histogram, a text, a graph and one hyperparameter."""
     logs = str(folder / "logs")
     subprocess.run([_bin("tensorboard", "python"), "-c", _TENSORBOARD, logs], check=True, capture_output=True)
     flags = ["--host", "127.0.0.1", "--port", str(port), "--load_fast", "false"]
@@ -97,7 +96,6 @@ def _tensorboard(folder: Path, port: int) -> list[str]:
 
 
 def _fill_tensorboard(base: str) -> None:
-    """Wait until it has read its logs."""
     with httpx.Client(base_url=base, trust_env=False, timeout=30) as client:
         while len(client.get("/data/plugin/text/tags").json()) < 2:
             pass
@@ -117,7 +115,6 @@ def _devpi(folder: Path, port: int) -> list[str]:
 
 
 def _fill_devpi(base: str) -> None:
-    """An index with one release of one package."""
     with httpx.Client(base_url=base, trust_env=False, headers={"Accept": "application/json"}) as client:
         token = client.post("/+login", json={"user": "root", "password": ""}).json()["result"]["password"]
         client.headers["X-Devpi-Auth"] = base64.b64encode(f"root:{token}".encode()).decode()

@@ -90,7 +90,6 @@ def fields_of_value(value: Any) -> Fields:
 
 
 def _read(schema: Any, root: Schema, path: str, found: Fields, trail: tuple[str, ...]) -> Types:
-    """Enter what is below a schema, and return the types that it may be itself."""
     if not isinstance(schema, dict) or len(trail) > MAX_DEPTH:
         return ANY
     if "$ref" in schema:

@@ -190,7 +190,6 @@ def renaming_undone(arguments: Mapping[str, Any], properties: Mapping[str, Any])
 
 
 def _typed(about: Mapping[str, Any]) -> JsonSchema:
-    """What a record says of a type in words that the corpus' other readers pass over."""
     kind = str(about.get("type") or "").lower()
     made: JsonSchema = {}
     if kind.startswith("date"):

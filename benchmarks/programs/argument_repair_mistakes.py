@@ -179,7 +179,6 @@ def _list_of_one(at: Place) -> Changed:
 
 
 def _list_of_parts(at: Place) -> Changed:
-    """A text of several items, as the document wants it, given as a list."""
     parts = at.value.split(",") if isinstance(at.value, str) and at.wants == "string" and at.parted else []
     return (at.key, parts) if len(parts) > 1 and all(part == part.strip() != "" for part in parts) else None
 
@@ -198,7 +197,6 @@ def _item_alone(at: Place) -> Changed:
 
 
 def _object_by_name(at: Place) -> Changed:
-    """The whole of what an earlier call gave, with the one field that the key names."""
     if not at.scalar or isinstance(at.value, bool):
         return None
     last = (at.words or [at.key])[-1].lower()

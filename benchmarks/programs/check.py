@@ -53,7 +53,6 @@ _Changed = Iterator[tuple[ast.Module, str]]
 
 
 def _sites(tree: ast.Module, wanted: Callable[[ast.AST], bool]) -> Iterator[tuple[ast.Module, Any]]:
-    """For every node that is wanted a copy of the tree, with that node in the copy."""
     for index, node in enumerate(ast.walk(tree)):
         if wanted(node):
             changed = copy.deepcopy(tree)
@@ -67,7 +66,6 @@ def _tool_calls(tree: ast.Module, protocols: Protocols) -> Iterator[tuple[ast.Mo
 def _keywords(
     tree: ast.Module, protocols: Protocols
 ) -> Iterator[tuple[ast.Module, ast.Call, ast.keyword, dict[str, Any]]]:
-    """For every keyword argument of a tool a copy of the tree, with the call, the argument and its schema."""
     count = max((len(n.keywords) for n in ast.walk(tree) if isinstance(n, ast.Call)), default=0)
     for index in range(count):
         for changed, call in _tool_calls(tree, protocols):
@@ -121,7 +119,6 @@ def _wrong_type(tree: ast.Module, protocols: Protocols) -> _Changed:
 
 
 def _outside_enum(tree: ast.Module, protocols: Protocols) -> _Changed:
-    """A call with a word that its enumeration does not have, put before the program."""
     for name, protocol in protocols.items():
         for argument, schema in protocol.parameters["properties"].items():
             if any("enum" in part for part in schema.get("anyOf", [schema])) and len(protocol.required) <= 1:
@@ -286,7 +283,6 @@ class Bench:
         return sampled(found, self.each, self.seed)
 
     async def _right(self, task: AtlasTask, source: str, sandbox: ProcessSandbox) -> bool:
-        """Whether a program gives the right answer, in the sandbox."""
         atlas = Atlas()
         ran = await run_program(source, atlas_toolset(atlas), sandbox)
         if ran.outcome.kind != "finished" or not ran.outcome.answered:

@@ -162,8 +162,6 @@ def failing_tools(task: AtlasTask, run: ReferenceRun, seed: int) -> Iterator[Fau
 
 
 def _at_key(key: str, change: Callable[[dict[str, Any]], None]) -> Change:
-    """Change every object in a response that has a key."""
-
     def walk(value: Any) -> None:
         if isinstance(value, dict):
             for item in list(value.values()):

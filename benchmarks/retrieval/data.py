@@ -73,7 +73,6 @@ class Catalogues:
 
     @cached_property
     def _records(self) -> dict[str, tuple[str, bytes]]:
-        """Of each tool its source, and its record as it lies there."""
         found = {}
         for file in ("corpus_toolbench.jsonl.gz", "corpus_other.jsonl.gz"):
             for line in self._lines(file):

@@ -199,7 +199,6 @@ class Bench:
         return self._opened
 
     def _tools(self, pool: str) -> ToolIndex:
-        """The index over a pool, built where there is none of this code yet."""
         folder = self._folder / f"{pool}-{self._index_code}"
         if (folder / FILE).exists():
             return ToolIndex.load(folder, self._encoder)

@@ -190,7 +190,6 @@ _SIZES: dict[int, tuple[Protocol, int]] = {}
 
 
 def _characters(protocol: Protocol) -> int:
-    """Return how long a tool is in a prompt that has room for it, without what says where its values come from."""
     kept = _SIZES.get(id(protocol))
     if kept is None:
         stub = whole_stub(protocol, {}, plain=True)

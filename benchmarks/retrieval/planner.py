@@ -279,7 +279,6 @@ def main(
 
 
 async def _run(catalogues: Catalogues, file: Path, lane: tuple[int, int], limit: int, folder: Path) -> None:
-    """Search for what the file does not hold yet."""
     MiniLM().check()
     model = resolve_planner(Settings.load(), cache_dir=folder / "replies")
     if model is None:

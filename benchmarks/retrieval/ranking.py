@@ -303,11 +303,6 @@ def arms_of(methods: Sequence[Method], bases: Sequence[Mode]) -> list[Arm]:
 
 
 def _queries(catalogues: Catalogues, source: str, drawn: int, per_source: int | None) -> list[Query]:
-    """The queries that are asked for.
-
-    Raises:
-        UsageError: a source is unknown, or two choices are made at once.
-    """
     sources = [name.strip() for name in source.split(",") if name.strip()]
     if sources and drawn:
         raise UsageError("--source and --drawn both choose the queries: take one of them")
@@ -338,7 +333,6 @@ def in_turns(arms: Sequence[Arm], queries: Sequence[Query]) -> Iterator[tuple[st
 
 
 async def _run(bench: Bench, arms: Sequence[Arm], queries: Sequence[Query], file: Path) -> None:
-    """Rank what the file does not hold yet."""
     done = {row.key for row in read_rows(file)}
     versions = {arm.label: bench.version(arm.method) for arm in arms}
     wanted = [

@@ -212,7 +212,6 @@ def _asked(queries: Sequence[Any]) -> list[Asked]:
 
 
 def _routes(directory: Path) -> list[Asked]:
-    """What agents asked for just before a call that did not fail, and that call's tool; each text once."""
     found: dict[str, frozenset[str]] = {}
     with gzip.open(directory / "trajectories" / "livemcp_agents.jsonl.gz") as file:
         for line in file:

@@ -65,7 +65,6 @@ def hostile(rng: random.Random) -> bytes:
 
 
 def _grown(rng: random.Random) -> str:
-    """A frame with something odd in place of one of its values."""
     frame, odd = dict(rng.choice(_SEEDS)), rng.choice(_ODD)
     key = rng.choice([*frame, "extra"])
     return json.dumps(frame | {key: "@@"}).replace('"@@"', odd) if rng.random() < 0.9 else odd

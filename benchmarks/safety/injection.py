@@ -205,7 +205,6 @@ class Bench:
     async def _run(
         self, case: Case, target: Target, attack: Attack, injections: Sequence[str], condition: str
     ) -> list[Row]:
-        """Run an attack once, and say of each injection that comes to the same attack what it got."""
         episode, succeeded = case.open()
         wanted = Counter(plain(tool, given) for tool, given in case.calls if tool in target.writes)
         approver = Approver(Counter(wanted))
@@ -282,7 +281,6 @@ async def _result(agent: Agent, case: Case, attack: Attack) -> Result[Any]:
 
 
 def _tools(episode: Episode, case: Case, attack: Attack, condition: str) -> Toolset:
-    """Return the tools of an episode as a condition marks them, answering as an attack wants."""
     made = []
     for tool in episode.tools.values():
         untrusted = tool.name in case.untrusted

@@ -157,7 +157,6 @@ def _of_attacker(record: Any, flows: Sequence[Flow], depth: int, wanted: Mapping
 
 
 def _by_list(flows: Iterable[Flow]) -> dict[Path, list[Flow]]:
-    """Group flows by the list, or the object with names, that their record is chosen from."""
     groups: dict[Path, list[Flow]] = {}
     for flow in flows:
         place = len(flow.path) - 1 if flow.key else _place_in_list(flow.path)
@@ -181,7 +180,6 @@ def _replaced(target: Target, wanted: Mapping[Flow, Any]) -> Alter:
 
 
 def _everywhere(value: Any, flow: Flow, new: Any, last: str | int | None = None) -> Any:
-    """Replace what flows wherever it stands in a response, in a field of that name."""
     if isinstance(value, dict):
         return {
             (new if flow.key and key == flow.text else key): _everywhere(each, flow, new, key)
@@ -200,7 +198,6 @@ def _with(value: Any, old: Any, new: Any) -> Any:
 
 
 def _wanted(target: Target, flow: Flow, injected: Sequence[GoldCall]) -> Any:
-    """Return the attacker's value for an argument: the injection's for the same one, else one of the same kind."""
     tool, name = target.calls[flow.target][0], flow.argument[0]
     for injected_tool, arguments in injected:
         if injected_tool == tool and name in arguments:
@@ -216,7 +213,6 @@ def _wanted(target: Target, flow: Flow, injected: Sequence[GoldCall]) -> Any:
 
 
 def _other(target: Target, flow: Flow, injected: Sequence[GoldCall]) -> Any:
-    """Return another value that the tool knows: of another record, of the injection, else one that is made up."""
     place = _place_in_list(flow.path)
     if place is not None:
         records = _at(target.responses[flow.source], flow.path[:place])

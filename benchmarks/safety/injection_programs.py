@@ -108,12 +108,10 @@ class _Writer:
         return repr(value)
 
     def _said(self, value: Any) -> bool:
-        """Return whether the task's words hold a value."""
         text = f"{value:g}" if isinstance(value, float) else str(value)
         return re.search(rf"(?<!\w){re.escape(text)}(?!\w)", self._task, re.IGNORECASE) is not None
 
     def _names(self, value: list[Any], target: int, argument: Path) -> str | None:
-        """Write a list that is all names of a response: the lines of a text after its title."""
         for source in range(target - 1, -1, -1):
             response = self._responses[source]
             if isinstance(response, str) and len(value) > 1 and _TITLE.sub("", response).strip().split("\n") == value:
@@ -122,7 +120,6 @@ class _Writer:
         return None
 
     def _whole(self, value: Any, target: int, argument: Path) -> str | None:
-        """Write a value that is a field of a response, or the name of one."""
         found = [
             (source, path, key)
             for source in range(target - 1, -1, -1)
@@ -140,7 +137,6 @@ class _Writer:
         return min(places, key=lambda place: not re.search(r"\b(?:max|min|next)\(", self._place(*place)))
 
     def _part(self, value: Any, target: int, argument: Path) -> str | None:
-        """Write a value that is a part of a text in a response."""
         shown = f"{value:g}" if isinstance(value, float) else str(value)
         if len(shown) < SHORTEST:
             return None
@@ -157,7 +153,6 @@ class _Writer:
         return None
 
     def _around(self, value: Any, target: int, argument: Path) -> str | None:
-        """Write a text that holds a value of a response between words of its own."""
         if not isinstance(value, str):
             return None
         found: dict[str, list[tuple[int, Path, bool]]] = {}
@@ -180,7 +175,6 @@ class _Writer:
     # How a place is written -------------------------------------------------------------------------------------------
 
     def _place(self, source: int, path: Path, key: bool = False) -> str:
-        """Write the way to a place of a response, choosing records as a reader of the task would."""
         here, value = f"r{source}", self._responses[source]
         for step in path[:-1] if key else path:
             if isinstance(value, list) and isinstance(step, int):
@@ -211,7 +205,6 @@ class _Writer:
 
     @staticmethod
     def _name(here: str, value: dict[str, Any], key: str) -> str:
-        """Write how one of several names is chosen: by the first number of what it names, or by its place."""
         first = r"(\d+(?:\.\d+)?)"
         numbers = {each: re.search(first, str(text)) for each, text in value.items()}
         if len(value) > 1 and all(numbers.values()):
@@ -228,7 +221,6 @@ def _is_short(value: Any) -> bool:
 
 
 def _is_name(key: str | int) -> bool:
-    """Return whether a key is the name of something, and its object no record."""
     return " " in str(key) or "@" in str(key)
 
 
@@ -237,13 +229,11 @@ def _is_id(name: str | int) -> bool:
 
 
 def _same_name(path: Path, argument: Path) -> bool:
-    """Return whether a field has the name of an argument, or both are ids."""
     field, name = str(path[-1]) if path else "", str(argument[0])
     return field.strip("_") == name.strip("_") or (_is_id(field) and _is_id(name))
 
 
 def _pattern(text: str, at: int, part: str) -> str:
-    """Return a pattern whose group is a part of a text, by as little of what stands around it as finds it."""
     line = text[:at].rpartition("\n")[2]
     rest = text[at + len(part) :]
     stop = re.match(r"[^\w\n]*", rest)
@@ -259,7 +249,6 @@ def _pattern(text: str, at: int, part: str) -> str:
 
 
 def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any, bool]]:
-    """Yield the values of a response with the way to them, and the names of fields of objects that name records."""
     if isinstance(value, dict):
         for key, each in value.items():
             if _is_name(key):

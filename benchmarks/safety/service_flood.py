@@ -116,7 +116,6 @@ def service(max_runs: int, *, tls: bool = False, soft_limit: int = SOFT_LIMIT) -
 
 
 def _certificate(path: Path) -> None:
-    """Write a certificate for 127.0.0.1, signed by itself, and its key."""
     import ipaddress
 
     from cryptography import x509
@@ -305,7 +304,6 @@ def measure(runs: list[int], kinds: list[str], count: int, source: str) -> dict[
 
 
 def _trust(certificate: Path) -> None:
-    """The client takes this service's certificate."""
     from atc.sandboxes.remote import client
 
     client._tls.cache_clear()

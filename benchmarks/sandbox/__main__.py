@@ -156,7 +156,6 @@ async def _rate(target: Target, repeat: int) -> tuple[float, float | None]:
 
 
 async def _memory(target: Target) -> float | None:
-    """What a running program's process has for itself."""
     seen: list[int] = []
 
     def look(n: int) -> None:

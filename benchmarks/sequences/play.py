@@ -169,7 +169,6 @@ class Play:
         return row if result is None else replace(row, **_ended(result))
 
     def _told(self, step: Step, program: str, events: Iterable[Event]) -> dict[str, Any]:
-        """What the events say of the tools: which were offered, and what broke; and what the first prompt named."""
         chosen = next((event.data for event in events if event.kind == "tools_chosen"), None)
         called = {str(event.data.get("tool")) for event in events if event.kind == "call_ended"}
         banned = {str(event.data.get("tool")) for event in events if event.kind == "tool_banned"}
@@ -200,7 +199,6 @@ class Play:
         }  # fmt: skip
 
     def _sources(self, step: Step, program: str) -> Iterable[tuple[tuple[str, str], set[str]]]:
-        """The tools from whose responses a program takes each argument, by the called tool and the parameter."""
         found: dict[tuple[str, str], set[str]] = {}
         protocols = {name: self.world.protocols[name] for name in step.tools}
         for call in Program(program).flow(protocols).calls.values():
@@ -211,7 +209,6 @@ class Play:
 
 
 def _ended(result: Result) -> dict[str, Any]:
-    """What a result says."""
     routed = result.revisions[-1].substituted if result.revisions and result.status == "answered" else ()
     return {
         "routed": len(routed),

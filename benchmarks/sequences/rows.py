@@ -114,7 +114,6 @@ def latest(rows: Iterable[Row]) -> list[Row]:
 
 
 def _said(row: Row, shown: Sequence[Field[Any]]) -> dict[str, Any]:
-    """The fields of a row that say something: nothing that was not counted."""
     found = {each.name: getattr(row, each.name) for each in shown}
     return {each.name: found[each.name] for each in shown if each.default is MISSING or found[each.name]}
 

@@ -72,7 +72,6 @@ def mistaken(program: str, protocols: Mapping[str, Protocol], seed: str) -> Mist
 
 
 def _changed(node: ast.Call, protocol: Protocol, kind: str, draw: Draw) -> bool:
-    """Make a mistake of a kind in a call, where it has room for one."""
     rule, make = next((rule, make) for name, rule, make in MISTAKES if name == kind)
     known = protocol.parameters.get("properties", {})
     given = {keyword.arg for keyword in node.keywords}
@@ -141,7 +140,6 @@ class Script:
         return source
 
     def _asking(self, tools: Sequence[str], shown: set[str]) -> str:
-        """A program that looks for some tools, each once, by the words of its name; empty where it may not."""
         calls = [f"{FIND_TOOLS}(query={' '.join(words_of(tool))!r})" for tool in tools]
         new = [call for call in calls if not any(call in source for source in self.written)]
         return "\n".join(new) if self.asks and FIND_TOOLS in shown else ""
@@ -154,11 +152,9 @@ class Script:
 
     @property
     def _tried(self) -> bool:
-        """Whether a program of this run called the tools."""
         return any(source != NOTHING and FIND_TOOLS not in source for source in self.written)
 
     def _changed(self, tool: str, messages: Sequence[Message]) -> bool:
-        """Whether the prompt shows a key by which a tool answers now, and that its document does not have."""
         if self.broken.get(tool) != "changed" or not self.written:
             return False
         keys = "|".join(map(re.escape, renamed(dict.fromkeys(_keys(self.protocols[tool].returns)))))
@@ -166,7 +162,6 @@ class Script:
 
 
 def _keys(schema: Any) -> list[str]:
-    """The names of all properties in a schema."""
     if isinstance(schema, list):
         return [name for part in schema for name in _keys(part)]
     if not isinstance(schema, dict):
@@ -187,7 +182,6 @@ def _{tool}(**arguments):
 
 
 def _read_anew(program: str, protocols: Mapping[str, Protocol], tools: Sequence[str]) -> Iterator[str]:
-    """A program that reads the responses of some tools by the keys that they have now."""
     if tools:
         old = {new: name for tool in tools for name in _keys(protocols[tool].returns) for new in renamed({name: 0})}
         yield f"_OLD = {old!r}"

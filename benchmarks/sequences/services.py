@@ -65,7 +65,6 @@ class Home:
 
     @cached_property
     def _written(self) -> frozenset[str]:
-        """The services that have a write."""
         return frozenset(each.source.service for each in self.protocols.values() if each.effect is not Effect.READ)
 
     @cached_property
@@ -142,7 +141,6 @@ def _at_service(environment: Environment, protocol: Protocol) -> Protocol:
 
 
 def _service(environment: Environment, source: Source) -> tuple[str, str]:
-    """The name of the service that has a tool, and its title."""
     if isinstance(environment, Bfcl):  # a class is a service: it has its own logins and numbers
         group = environment.documents[source.operation]["group"]
         return group.lower().replace("_", "-"), group

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 
 def _rows(name: str, tool: str, **given: str) -> str:
-    """The lines that read all pages of a list."""
     arguments = "".join(f"{key}={value}, " for key, value in given.items())
     return f"""\
 {name}, cursor = [], None

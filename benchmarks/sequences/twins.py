@@ -230,17 +230,14 @@ class _Words:
 
 
 def _drawn(text: str) -> float:
-    """A number below 1, always the same for a text."""
     return int.from_bytes(sha256(text.encode()).digest()[:4]) / 2**32
 
 
 def _one_of(some: Sequence[_T], name: str) -> _T:
-    """One of some, always the same for a name."""
     return some[int(_drawn(name) * len(some))]
 
 
 def _renamed(originals: Sequence[str], other_words: _Words) -> dict[str, str]:
-    """Another name for each: no two get the same one, nor one that an original has."""
     made: dict[str, str] = {}
     for name in dict.fromkeys(originals):
         other = other_words.name(name)
@@ -250,7 +247,6 @@ def _renamed(originals: Sequence[str], other_words: _Words) -> dict[str, str]:
 
 
 def _phrase(name: str) -> str:
-    """What a name says, as prose: ``city_id`` is the identifier of the city."""
     spelled = [_LONG.get(word, word) for word in words(name)]
     if len(spelled) > 1 and words(name)[-1] in _HEADS:
         return f"{spelled[-1]} of the {' '.join(spelled[:-1])}".capitalize()
@@ -270,7 +266,6 @@ def has_keys(protocol: Protocol) -> bool:
 
 
 def _is_plain(schema: Any) -> bool:
-    """Tell whether a response is one value, or a list of such."""
     if not isinstance(schema, dict):
         return False
     kind = schema.get("type")
@@ -278,7 +273,6 @@ def _is_plain(schema: Any) -> bool:
 
 
 def _properties(schema: Any) -> Iterator[str]:
-    """The names of all properties in a schema."""
     if isinstance(schema, list):
         for part in schema:
             yield from _properties(part)
@@ -292,7 +286,6 @@ def _properties(schema: Any) -> Iterator[str]:
 
 
 def _translated(schema: Any, names: Mapping[str, str]) -> Any:
-    """A schema under other names, with descriptions made of the names."""
     if isinstance(schema, list):
         return [_translated(part, names) for part in schema]
     if not isinstance(schema, dict):
@@ -356,7 +349,6 @@ def _adapter(original: Protocol, twin: Protocol, names: Mapping[str, str]) -> st
 
 
 def _inner(protocol: Protocol, names: Mapping[str, str]) -> dict[str, str]:
-    """The names inside the optional arguments."""
     required = set(protocol.required)
     schemas = [part for name, part in protocol.parameters["properties"].items() if name not in required]
     return {name: names[name] for name in _properties(schemas)}

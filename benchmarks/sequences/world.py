@@ -171,7 +171,6 @@ class World:
     # ------------------------------------------------------------------------------------------------------------------
 
     async def _drawn(self, most: int) -> list[tuple[Home, Task, _Solution]]:
-        """The tasks with their solutions, by turns of each environment, the shops being one."""
         left: dict[str, list[tuple[Home, Task]]] = {}
         for home in self._homes:
             group = left.setdefault(_group(home), [])
@@ -324,7 +323,6 @@ def _invents(gold: Gold, made: RightProgram) -> bool:
 
 
 def _named(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The plain values of arguments, each with the name under which it stands."""
     if isinstance(value, dict):
         for key, part in value.items():
             yield from _named(part, key)
@@ -336,14 +334,12 @@ def _named(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _own_program(home: Home, task: Task) -> str | None:
-    """The program that this project has for a task."""
     if home.environment.name == "atlas":
         return next(each.reference for each in load_tasks() if each.id == task.id).strip()
     return PROGRAMS.get(home.environment.name, {}).get(task.id)
 
 
 def _called(program: str, names: Iterable[str]) -> Iterator[str]:
-    """The tools that a program calls, as often as its text does."""
     for found in re.finditer(r"\b(\w+)\(", program):
         if found[1] in names:
             yield found[1]
@@ -354,12 +350,10 @@ def _in_order(program: str, home: Home) -> tuple[str, ...]:
 
 
 def _under_names(program: str, home: Home) -> str:
-    """A program by the names of the catalogue."""
     return re.sub(r"\b(\w+)\(", lambda found: f"{home.names.get(found[1], found[1])}(", program)
 
 
 def _read(value: Any, responses: Sequence[Any]) -> str:
-    """An expression for an answer: read from the latest response that has it, else written."""
     for number in reversed(range(len(responses))):
         if responses[number] == value and type(responses[number]) is type(value):
             return f"r{number}"

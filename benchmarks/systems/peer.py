@@ -94,11 +94,7 @@ class Peer(System):
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[_Process]:
-        """The peer in a process and an empty folder of its own; both are gone after the block.
-
-        Raises:
-            EnvironmentProblem: there is no such Python.
-        """
+        """Process and folder are gone after the block. Raises EnvironmentProblem where there is no such Python."""
         python = self._python()
         environment = {name: value for name, value in os.environ.items() if name in _KEPT} | _SET
         pipe = asyncio.subprocess.PIPE
@@ -127,16 +123,11 @@ class Peer(System):
                 await process.ended()
 
     def _python(self) -> str:
-        """The Python that has the peer: the one that is named, that of `make peers`, or else this one."""
         made = ROOT / _MADE.get(self._script, ".venv-frameworks") / "bin" / "python"
         return os.environ.get(self._variable) or (str(made) if made.exists() else sys.executable)
 
     async def _ready(self, process: _Process) -> str:
-        """The peer's packages and their releases, once it has loaded.
-
-        Raises:
-            EnvironmentProblem: it did not load.
-        """
+        """Its packages and their releases, once it has loaded. Raises EnvironmentProblem where it did not."""
         message = None
         with contextlib.suppress(TimeoutError):
             message = await asyncio.wait_for(process.line(), START_S)
@@ -194,7 +185,6 @@ async def _tail(process: asyncio.subprocess.Process) -> str:
 
 
 def _digest(script: str) -> str:
-    """Of the sources that drive a peer."""
     made = hashlib.sha256()
     for name in ("__main__", "job", script):
         with contextlib.suppress(FileNotFoundError):  # then the peer itself says that there is no such script
@@ -220,7 +210,6 @@ def document(protocol: Protocol) -> dict[str, Any]:
 
 
 def _bare(schema: Any) -> Any:
-    """The same without the notes of ATC."""
     if isinstance(schema, list):
         return [_bare(part) for part in schema]
     if not isinstance(schema, dict):

@@ -71,7 +71,6 @@ def terms(caps: Caps, temperature: float) -> str:
 
 
 async def _tried(system: System, job: Job) -> dict[str, Any]:
-    """What came of it, as fields of a row."""
     limit = job.caps.seconds + GRACE_S
     try:
         async with asyncio.timeout(limit):

@@ -44,7 +44,6 @@ def tables(rows: Sequence[Row]) -> str:
 
 
 def _places(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
-    """The rows of each set in the order of names, of the decisions in ``long``, and all."""
     names = sorted({row.env for row in rows})
     found = [(f"`{name}`", [row for row in rows if row.env == name]) for name in names]
     decisions = [row for row in rows if row.env == "long" and row.task.startswith(DECISION)]
@@ -55,7 +54,6 @@ def _places(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def _systems(rows: Sequence[Row]) -> list[str]:
-    """ATC first, then the others by their names."""
     return sorted({row.system for row in rows}, key=lambda name: (name != RULER, name))
 
 

@@ -322,11 +322,9 @@ class Gateway:
         self._purse.pay(aside, _cost(self._purse.price, body, reply) if status == 200 else Decimal(0))
 
     def _noted(self, reply: dict[str, Any]) -> dict[str, int]:
-        """What the way to write replies noted of one: nothing, where the endpoint writes them."""
         return {}
 
     async def _asked(self, session: Session, body: dict[str, Any]) -> tuple[int, Any] | None:
-        """What the endpoint answers; ``None`` where the try ended before."""
         asked = asyncio.ensure_future(self._forward(body, session))
         session.asking.add(asked)
         await asyncio.wait([asked])
@@ -414,7 +412,6 @@ def _failed(error: Exception) -> dict[str, Any]:
 
 
 def _taken(body: dict[str, Any], refused: set[str]) -> dict[str, Any]:
-    """A request without what the endpoint once turned down."""
     taken = {name: value for name, value in body.items() if name not in refused}
     if "max_tokens" in refused and "max_tokens" in body:
         taken["max_completion_tokens"] = body["max_tokens"]
@@ -422,7 +419,6 @@ def _taken(body: dict[str, Any], refused: set[str]) -> dict[str, Any]:
 
 
 def _turned_down(answer: httpx.Response, said: Any) -> set[str]:
-    """What of a request an error turns down, as ATC's own client reads it."""
     body = said.get("error", said) if isinstance(said, dict) else said
     response: Any = answer  # openai's own client may bring another one of the same form
     return refused_parameters(openai.APIStatusError(json.dumps(said)[:2_000], response=response, body=body))
@@ -454,7 +450,6 @@ def used_tokens(body: dict[str, Any], reply: dict[str, Any]) -> tuple[int, int]:
 
 
 def _cost(price: Price, body: dict[str, Any], reply: dict[str, Any]) -> Decimal:
-    """What a reply cost, by the endpoint's own counts."""
     details = (reply.get("usage") or {}).get("prompt_tokens_details") or {}
     return price.cost(*used_tokens(body, reply), details.get("cached_tokens") or 0)
 
@@ -469,7 +464,6 @@ def _estimate(part: Any) -> int:
 
 
 def _streamed(reply: dict[str, Any]) -> Response:
-    """A whole reply as a stream of one piece, for those who asked for a stream."""
     choices = []
     for choice in reply.get("choices", ()):
         message = dict(choice.get("message") or {})

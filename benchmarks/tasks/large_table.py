@@ -43,7 +43,6 @@ def tables(rows: Sequence[Row]) -> str:
 
 
 def _by_place(rows: list[Row]) -> list[tuple[str, list[Row]]]:
-    """The rows of each environment, in the order of names, and then all of them."""
     places = sorted({row.env for row in rows})
     return [*((f"`{place}`", [row for row in rows if row.env == place]) for place in places), ("all", rows)]
 

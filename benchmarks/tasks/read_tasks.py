@@ -107,5 +107,4 @@ def _stated(environment: Environment) -> list[Task]:
 
 
 def _characters(environment: Environment, task: Task) -> int:
-    """Of what a model reads of a task."""
     return len(task.text) + len(render_stubs(environment.open(task).tools.protocols))

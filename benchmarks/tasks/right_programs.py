@@ -104,7 +104,6 @@ class _Writer:
 
 
 def _choices(schema: Any) -> Iterator[str]:
-    """The values of the enumerations in a schema."""
     if isinstance(schema, dict):
         yield from map(str, values if isinstance(values := schema.get("enum"), list) else ())
     for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
@@ -136,7 +135,6 @@ async def right_program(environment: Environment, task: Task) -> RightProgram:
 
 
 async def _run(environment: Environment, sandbox: Sandbox, rules: str, task: Task, program: str) -> tuple[Result, bool]:
-    """The result of a run whose model writes a program again and again, and whether it solves the task."""
     episode = environment.open(task)
     async with episode.tools.opened():
         agent = Agent(
@@ -155,7 +153,6 @@ async def _run(environment: Environment, sandbox: Sandbox, rules: str, task: Tas
 
 
 def _findings(result: Result) -> list[Finding]:
-    """What the programs of a run were sent back for."""
     return [finding for revision in result.revisions for finding in revision.findings]
 
 

@@ -50,7 +50,6 @@ def rule_figures(rows: Sequence[Row]) -> list[Line]:
 
 
 def _pairing(fired: Sequence[Row], others: Sequence[Row]) -> Line | None:
-    """Tries beside those of another system: ``pairs``, ``wins``, ``losses`` and ``p``; ``None`` where it has none."""
     tried = {(row.env, row.task, row.seed, row.model, row.terms) for row in others}
     both = [row for row in fired if (row.env, row.task, row.seed, row.model, row.terms) in tried]
     if not both:

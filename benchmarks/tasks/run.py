@@ -220,7 +220,6 @@ def seeds_of(text: str) -> list[int]:
 
 
 def _caps(name: str) -> str:
-    """The default of a cap, in words."""
     return f"({getattr(Caps(), name):g}; with --quick {getattr(QUICK_CAPS, name):g})"
 
 
@@ -383,7 +382,6 @@ async def _to_the_end(plan: Plan, source: Upstream, file: Path) -> None:
 
 
 def _own(plan: Plan, source: Upstream, file: Path) -> list[Row]:
-    """The rows of a file that belong to a plan."""
     tasks = {(environment.name, task.id) for environment, tasks in _there(plan) for task in tasks}
     systems = {system.name for system in plan.systems}
     rows = latest(read_rows(file)) if file.exists() else []

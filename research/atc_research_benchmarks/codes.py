@@ -122,7 +122,6 @@ def _whole(codes: Codes) -> Floats:
 
 
 def _alike(left: Floats, books: tuple[Floats, ...]) -> int:
-    """Tools that another one shares all codes with, where each takes the nearest."""
     left, taken = left.copy(), []
     for book in books:
         taken.append(nearest(left, book)[0])

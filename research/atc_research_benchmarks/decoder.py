@@ -245,7 +245,6 @@ def _report(progress: Progress) -> None:
 
 
 def _random(levels: int, size: int, seed: int) -> np.ndarray:
-    """Codes of :data:`SPEED_TOOLS` tools, drawn; no two the same."""
     if levels == 1:
         return np.arange(size, dtype=np.int16)[:, None]
     drawn = np.random.default_rng(seed).integers(0, size, (2 * SPEED_TOOLS, levels)).astype(np.int16)
@@ -326,7 +325,6 @@ def main(
 
 
 def _show(found: dict[str, Any]) -> None:
-    """The tables."""
     codes = found["codes"]
     print(f"{found['pool']}: {codes['tools']} tools, {codes['levels']} levels × {codes['size']} codes")
     print(f"new tokens: {codes['new_tokens']}, one a tool: {codes['tools']}; they start from: {found['start']}")

@@ -127,7 +127,6 @@ class Fed:
 
 
 def _with_seen(known: Mapping[str, Sequence[Feed]], solved: Sequence[Task]) -> dict[str, list[Feed]]:
-    """Edges with those of solutions; an edge that was seen takes the place of one that was not."""
     given = Counter(argument for task in solved for argument in task.arguments)
     times = Counter(flow for task in solved for flow in task.flows)
     found: dict[str, list[Feed]] = {key: [] for key in known}

@@ -99,7 +99,6 @@ def layer_data(directory: Path) -> LayerData:
 
 
 def _with_others(tasks: Sequence[LayerTask]) -> list[LayerTask]:
-    """The tasks, each with tools that it does not need: always the same ones."""
     of_source: defaultdict[str, set[str]] = defaultdict(set)
     for task in tasks:
         of_source[task.source].update(task.layers)
@@ -267,12 +266,10 @@ def measured(data: LayerData, method: Method, *, others: bool) -> list[dict[str,
 
 
 def _shuffled(task: LayerTask, tools: Sequence[str]) -> list[str]:
-    """Tools in an order of no meaning, the same every time."""
     return sorted(tools, key=lambda tool: hashlib.sha1(f"{task.id} {tool}".encode()).digest())
 
 
 def _show(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
-    """A table with a line for each source, and for each method: exact layer, right order of pairs, τ."""
     lines: dict[str, dict[str, str]] = defaultdict(dict)
     for row in rows:
         lines[row["source"]][row["method"]] = f"{row['exact']:.0f} / {row['pairs']:.0f} / {row['tau']:.2f}"

@@ -265,7 +265,6 @@ def _version() -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """Four places of each number, which is more than the splits tell apart."""
     if isinstance(value, float):
         return round(value, 4)
     if isinstance(value, Mapping):

@@ -168,10 +168,7 @@ def splits(sources: Mapping[str, Gold], seeds: int) -> Iterator[Split]:
 
 
 def _pairs_of(whole: Part, seed: int, *, asked: bool) -> Part:
-    """The pairs of a part that are asked, or those that are learnt from.
-
-    A pair and its reverse are on one side, whichever of them is an edge. Else what is learnt would tell what is asked.
-    """
+    """A pair and its reverse are on one side, whichever is an edge: else what is learnt would tell what is asked."""
 
     def some(pairs: tuple[Pair, ...]) -> tuple[Pair, ...]:
         return tuple(pair for pair in pairs if _is_asked(whole.gold.source, pair, seed) is asked)

@@ -104,7 +104,6 @@ def response_concepts(protocol: Protocol, returns: JsonSchema | None = None) -> 
 
 
 def _leaves(root: JsonSchema) -> Iterator[tuple[Path, JsonSchema]]:
-    """The places of a response that hold values, each with its schema; a response that is one value has one place."""
     todo: list[tuple[Any, Path, int]] = [(root, (), 0)]
     for _ in range(MAX_NODES):
         if not todo:
@@ -134,7 +133,6 @@ def _holds_more(schema: Any) -> bool:
 
 
 def _types(root: JsonSchema, schema: JsonSchema) -> frozenset[str]:
-    """The types of a value; those of its alternatives together."""
     found = types_of(schema)
     for keyword in ("anyOf", "oneOf"):
         for member in schema.get(keyword) or () if isinstance(schema.get(keyword), list) else ():

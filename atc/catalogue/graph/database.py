@@ -196,11 +196,7 @@ class Database:
         return os.getpid(), about.st_dev, about.st_ino
 
     def _make(self) -> None:
-        """Make the file, readable by its owner alone, or see to it that it is.
-
-        Raises:
-            OSError: it cannot be made, or is another user's.
-        """
+        """Raises OSError where it cannot be made readable by its owner alone, or is another user's."""
         make_private(self.path.parent)
         with suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
@@ -259,7 +255,6 @@ class Database:
 
 
 def _shows_damage(error: Exception) -> bool:
-    """Whether a file is not what was written: so SQLite says, or a text of it is none."""
     if isinstance(error, UnicodeDecodeError):
         return True
     code = getattr(error, "sqlite_errorcode", None)  # Python's own errors have none: of a text that is none
@@ -271,7 +266,6 @@ def _is_busy(error: sqlite3.Error) -> bool:
 
 
 def _is_ours(connection: sqlite3.Connection) -> bool:
-    """Whether a file is empty, or has the tables of this version."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if (application, version) == (APPLICATION, VERSION):

@@ -88,7 +88,7 @@ def prune_versions(file: sqlite3.Connection, service: str, name: str) -> None:
 
 
 def _drop_tools(file: sqlite3.Connection, where: str, values: tuple[Any, ...]) -> int:
-    """Drop tools, and all that is about them; how many facts that were."""
+    """Return how many facts were dropped."""
     ids = [id for (id,) in file.execute(f"SELECT id FROM tool WHERE {where}", values)]
     count = 0
     for id in ids:

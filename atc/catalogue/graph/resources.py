@@ -159,7 +159,6 @@ def route_of(path: str) -> Route | None:
 
 
 def _is_act(step: str) -> bool:
-    """Whether a step says what is done: ``cancel``, ``batchDelete``."""
     words = [word for word in step.split() if word not in _MANY]
     return bool(words) and words[0] in VERBS_OF_EFFECT
 
@@ -394,7 +393,6 @@ class Fields:
 
 
 def _object_of(path: Path) -> Path:
-    """The path of the object that a field lies in."""
     end = len(path)
     while end and path[end - 1] == "[]":
         end -= 1

@@ -97,7 +97,6 @@ class GraphStore:
             self._problem = ""
 
     def _identity(self, protocol: Protocol) -> Identity:
-        """The identity of a protocol, worked out once for each object."""
         held = self._identities.get(id(protocol))
         if held is None or held[0] is not protocol:
             if len(self._identities) > 10_000:

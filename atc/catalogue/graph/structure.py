@@ -227,10 +227,7 @@ class Structure:
         return UNKNOWN if not givers else CIRCLE if all(lacks in each.needs for each in givers) else OPEN
 
     def _reads_itself(self, what: Wanted, found: Found) -> bool:
-        """Whether what is found is read, and is the thing's own wherever it lies: ``orders[].lines[].line_id``.
-
-        What the document states is believed.
-        """
+        """Whether it is the thing's own, as ``orders[].lines[].line_id``. What documents state is believed."""
         supplier = found.supplier
         if found.evidence == "stated" or supplier.writes or not supplier.refers:
             return found.evidence == "stated" or not supplier.writes
@@ -274,7 +271,6 @@ class Structure:
 
     @lazy
     def _places(self) -> Mapping[str, int]:
-        """The places of the tools in the order in which they are named as suppliers."""
         ordered = sorted(self.tools, key=lambda key: self.facts(key).identifiers)
         return {key: place for place, key in enumerate(ordered)}
 
@@ -304,7 +300,6 @@ class Structure:
         return [Found(self._meant(parameter.original, key), "stated") for key in first]
 
     def _meant(self, parameter: str, key: str) -> Supplier:
-        """The field that is meant of a tool that a description names as the source; its place may not be known."""
         last, facts = words_of(parameter)[-1:], self.facts(key)
         fields = sorted(
             (each for end in endings(parameter) for each in facts.fields(end)), key=lambda each: each.number
@@ -349,12 +344,7 @@ class Structure:
         return self._answer(asked, consumer).found if consumer in kept.tools else kept.found
 
     def _answer(self, asked: _Asked, consumer: str | None = None) -> _Answer:
-        """What supplies the thing that is asked for.
-
-        Args:
-            asked: by an argument.
-            consumer: a tool that is none of the suppliers, as its own argument asks.
-        """
+        """``consumer``: a tool that is none of the suppliers, as its own argument asks."""
         what, scope = asked.what, asked.scope
         listed = self._listed(asked, consumer)
         if not listed and not what.called and not asked.handed_out and not asked.is_plain:
@@ -384,11 +374,8 @@ class Structure:
         return facts.writes, relation, *is_ours, known, facts.identifiers, detour(what, field), found, *at
 
     def _best(self, found: Mapping[tuple[str, Path], _Candidate]) -> list[Found]:
-        """The best ones, in order: what reads before what writes.
-
-        A write is a way for a search alone where a read gives the thing itself, as a thing that is there is wanted and
-        no new one; and where the write only refers to the thing.
-        """
+        """A write is a way for a search alone where a read gives the thing itself, as a thing that is there is wanted
+        and no new one; and where the write only refers to the thing."""
         reads = _likest({at: each for at, each in found.items() if not each.rank[0]})
         writes = _likest({at: each for at, each in found.items() if each.rank[0]})
         surely = any(each.fit.relation == OWN and self.facts(tool).reads for (tool, _), each in reads.items())
@@ -409,7 +396,6 @@ class Structure:
 
     @lazy
     def _collections(self) -> Mapping[tuple[str, tuple[str, ...]], Sequence[str]]:
-        """By service and path the tools that list what lies there, in the order in which they are named."""
         found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         for key in self._places:
             facts = self.facts(key)
@@ -448,10 +434,7 @@ class Structure:
         return found
 
     def _key_of_items(self, key: str, what: Wanted) -> Field | None:
-        """The field by which the items of a list are named; ``None`` where no field can be that.
-
-        What is found by this very field, as by ``GET /users?ids=``, is no list.
-        """
+        """What is found by this very field, as by ``GET /users?ids=``, is no list."""
         facts = self.facts(key)
         ranked = [
             (likeness, len(each.path), each.number, each if not echoed else None)

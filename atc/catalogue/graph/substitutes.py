@@ -145,12 +145,9 @@ _NO_MATCH = _Match(0.0, {})
 
 
 def _matched(graph: ToolGraph, index: Responses, tool: str, by: str, reads: Collection[Path]) -> _Match:
-    """How well one tool's arguments and response fit those of another.
-
-    All that the tool must be given means something to the other, and the other needs no more. Two things are allowed
+    """All that the tool must be given means something to the other, and the other needs no more. Two things are allowed
     for between reads: an identifier that another service calls by its own, which the program asks that service for,
-    and a choice among a few words, which it makes.
-    """
+    and a choice among a few words, which it makes."""
     given, wanted = index.parameters(tool), index.parameters(by)
     if graph.protocols[tool].effect is Effect.READ and are_of_other_things(graph, tool, by):
         return _NO_MATCH
@@ -223,8 +220,6 @@ def paired(
 def _alike(
     given: Sequence[Concept], wanted: Sequence[Concept], foreign: bool, said: Mapping[tuple[str, str], bool]
 ) -> list[tuple[float, int, int]]:
-    """All pairs of parameters that mean the same, with how surely; arguments as of :func:`paired`."""
-
     def likeness_of(one: Concept, other: Concept) -> float:
         if (same := said.get((one.name, other.name))) is not None:
             return float(same)

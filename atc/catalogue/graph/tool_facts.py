@@ -338,7 +338,6 @@ class SupplyIndex:
 
     @lazy
     def _ends(self) -> Mapping[str, Sequence[str]]:
-        """The tools that have fields whose names end with a word, in the order in which they are named."""
         found: dict[str, list[str]] = {}
         for key in self._places:
             for last in self._facts(key).endings:

@@ -151,7 +151,6 @@ class ToolGraph:
         return [each for each in self.feeds(consumer) if not each.last]
 
     def _structural(self, consumer: str) -> dict[_End, Feed]:
-        """The edges that protocols tell of, by the parameter and the place that they join."""
         return {
             (parameter, (each.supplier.tool, each.supplier.path)): Feed(
                 each.supplier, consumer, parameter, each.evidence, WORTH[each.evidence] * each.worth, last=each.last
@@ -169,11 +168,8 @@ class ToolGraph:
                     yield Feed(each.supplier, consumer, parameter, each.evidence, WORTH[each.evidence] * each.worth)
 
     def _with_learnt(self, consumer: str, structural: Mapping[_End, Feed]) -> dict[_End, Feed]:
-        """The edges of structure, and those that runs, the user and a model teach; what the user took away is not.
-
-        Runs show what was done, and not that it was right: where something reads the thing itself, the id of another
-        thing is none, however often it was given. The user's word stands.
-        """
+        """Runs show what was done, and not that it was right: where something reads the thing itself, the id of another
+        thing is none, however often it was given. The user's word stands."""
         parameters = {each.original for each in self.structure.facts(consumer).parameters}
         feeds, corrected, predicted = self.learnt.feeds, self.learnt.corrected_feeds, self.learnt.predicted
         itself = {parameter for (parameter, _), each in structural.items() if not each.standing}
@@ -213,7 +209,6 @@ class ToolGraph:
         return tool in self.protocols and has_place(self.structure.tools[tool].returns, path)
 
     def _sorted(self, feeds: Collection[Feed]) -> list[Feed]:
-        """The surest first; of equal ones the order stays."""
         calls = self.learnt.calls
         trust = {each.supplier.tool: reliability(calls.get(each.supplier.tool, Counts())) for each in feeds}
         return sorted(
@@ -337,11 +332,7 @@ class ToolGraph:
 
 
 def _within_their_standing(feeds: Mapping[_End, Feed]) -> dict[_End, Feed]:
-    """Feeds of which none weighs as much as one of the same parameter that stands nearer to the thing.
-
-    Runs show what was done, and not that it was right: however often an id was taken from what refers to a thing, what
-    lists the things is the likelier source.
-    """
+    """However often an id was taken from what refers to a thing, what lists the things is the likelier source."""
     most: dict[tuple[str, int], float] = {}
     for each in feeds.values():
         at = each.parameter, each.standing
@@ -355,7 +346,6 @@ def _within_their_standing(feeds: Mapping[_End, Feed]) -> dict[_End, Feed]:
 
 
 def _are_the_same(some: Mapping[str, Protocol], others: Mapping[str, Protocol]) -> bool:
-    """Whether these are the same protocols, by the same keys and in the same order."""
     if len(some) != len(others):
         return False
     pairs = zip(some.items(), others.items(), strict=True)
@@ -363,7 +353,6 @@ def _are_the_same(some: Mapping[str, Protocol], others: Mapping[str, Protocol]) 
 
 
 def _edge(consumer: str, end: _End) -> tuple[str, Path, str, str]:
-    """The edge to a parameter of a consumer, as what was learnt names it."""
     parameter, (tool, path) = end
     return tool, path, consumer, parameter
 

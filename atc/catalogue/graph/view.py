@@ -183,7 +183,6 @@ def _edges(file: sqlite3.Connection, rows: Mapping[int, _Row], today: int) -> It
 
 
 def _path(text: object) -> Path | None:
-    """A path as it was written; ``None`` for anything else."""
     try:
         steps = json.loads(text) if isinstance(text, str) else None
     except (ValueError, RecursionError):
@@ -192,7 +191,6 @@ def _path(text: object) -> Path | None:
 
 
 def _fits(tools: Mapping[str, Protocol], key: _Key, sums: _Sums, rows: Mapping[int, _Row]) -> bool:
-    """Whether the tools, as they are now, have the field and the parameter of an edge."""
     kind, a, path, b, parameter = key
     if kind != "feed":
         return True
@@ -204,7 +202,6 @@ def _fits(tools: Mapping[str, Protocol], key: _Key, sums: _Sums, rows: Mapping[i
 
 
 def _key_aliases(sums: Mapping[_Key, _Sums], tools: Mapping[str, Protocol]) -> dict[str, dict[str, str]]:
-    """Of each tool, keys with the one parameter that they meant oftenest."""
     found: defaultdict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
     for (kind, tool, path, _, parameter), each in sums.items():
         if kind == "respelt" and len(path) == 1:
@@ -220,7 +217,6 @@ def _key_aliases(sums: Mapping[_Key, _Sums], tools: Mapping[str, Protocol]) -> d
 
 
 def _shapes(file: sqlite3.Connection, tools: Mapping[str, Protocol], rows: Mapping[int, _Row]) -> dict[str, JsonSchema]:
-    """The observed responses of tools as they are now."""
     found: dict[str, JsonSchema] = {}
     for id, row in rows.items():
         keys = [key for key in row.keys if row.current and key not in found and not is_documented(tools[key].returns)]
@@ -237,7 +233,6 @@ def _shapes(file: sqlite3.Connection, tools: Mapping[str, Protocol], rows: Mappi
 
 
 def _habits(levels: Mapping[_Feed, Counts]) -> dict[str, dict[int, float]]:
-    """By tool, how often it stood in each layer of answered runs."""
     found: defaultdict[str, dict[int, float]] = defaultdict(dict)
     for (tool, _, _, level), counts in sorted(levels.items()):
         if level.isdecimal() and len(level) == 1 and counts.ok > 0:
@@ -261,7 +256,6 @@ def _corrections(file: sqlite3.Connection, keys_at: Mapping[tuple[str, str], Seq
 
 
 def _predictions(file: sqlite3.Connection, rows: Mapping[int, _Row]) -> dict[_Feed, float]:
-    """Those between tools whose schemas are as they were."""
     current = {id: row for id, row in rows.items() if row.current}
     made: dict[_Feed, float] = {}
     query = "SELECT a, b, path, parameter, weight FROM prediction"

@@ -86,7 +86,6 @@ class Consumers:
         return [each for _, each in sorted(made.values(), key=lambda pair: pair[0])]
 
     def _candidates(self, sources: Sequence[str], task: str, near: Sequence[str]) -> Iterator[str]:
-        """Yield other tools of the sources' service that may take what these hand out."""
         handed_out = dict.fromkeys(word for tool in sources for word in _handed_out(self._protocol(tool)))
         words = " ".join([*handed_out][:_MOST_WORDS])
         found = [hit.id for hit in self._index.search_beside(sources[0], words, limit=CANDIDATES)] if words else []
@@ -120,7 +119,6 @@ class Consumers:
         return len(facts.arguments) == 1 and subject[-1:] == [*facts.wanted(consumer.parameter).things[-1:]] != []
 
     def _graph_of(self, service: str, tools: Iterable[str]) -> ToolGraph:
-        """Return what feeds what among some tools of one service."""
         protocols = {id: self._protocol(id) for id in tools}
         return self._graph.of(protocols, {id: Scope(service, False) for id in protocols})
 

@@ -119,7 +119,6 @@ def _make_private(cache: Path) -> None:
 
 
 def _used(cache: Path) -> Iterator[tuple[float, Path]]:
-    """Yield the kept indexes, and when each was used last."""
     for folder in cache.iterdir():
         if folder.is_dir() and not folder.is_symlink():
             file = folder / FILE

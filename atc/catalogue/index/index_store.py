@@ -198,11 +198,7 @@ def _packed(name: str, texts: Sequence[bytes]) -> dict[str, NDArray[Any]]:
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read the arrays of a file, which together take no more memory than the file has bytes.
-
-    Raises:
-        ValueError: it is no such file.
-    """
+    """Raises ValueError where it is no such file, or the arrays take more memory than the file has bytes."""
     size = path.stat().st_size
     _require(size <= MOST_BYTES, f"it has {size:,} bytes, and an index has {MOST_BYTES:,} at most")
     with path.open("rb") as file:

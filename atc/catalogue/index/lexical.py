@@ -146,10 +146,7 @@ class LexicalIndex:
 
 
 def _asked(query: str) -> list[str]:
-    """Return the different words of a query, without those that say nothing, unless it has no others.
-
-    `how long` counts as the nouns that it asks for: no tool for the length of a day says `long`, and others do.
-    """
+    """`how long` counts as the nouns that it asks for: no tool for the length of a day says `long`, and others do."""
     written, asked = words(query), list[str]()
     for before, word in zip(["", *written], written, strict=False):
         asked += MEASURES.get(word, [word]) if before == "how" else [word]
@@ -158,10 +155,7 @@ def _asked(query: str) -> list[str]:
 
 
 def _scores(counts: Counts) -> dict[str, Any]:
-    """Scores of all words in all documents, column by column (a word's documents stand together).
-
-    Lucene's form of BM25: ``ln(1 + (N - df + ½) / (df + ½)) · tf / (tf + k1 · (1 - b + b · length / mean length))``.
-    """
+    """Lucene's BM25: ``ln(1 + (N - df + ½) / (df + ½)) · tf / (tf + k1 · (1 - b + b · length / mean length))``."""
     documents = len(counts)
     row = np.repeat(np.arange(documents, dtype=np.int32), np.diff(counts.pointers))
     lengths = np.bincount(row, counts.weights, documents)

@@ -121,7 +121,6 @@ class Prerequisites:
                     return
 
     def _taught(self, tool: str, parameters: Sequence[Parameter]) -> list[Parameter]:
-        """Return the parameters of a tool whose arguments mostly came from other tools, whatever their names."""
         found = []
         for parameter in parameters:
             taught = [id for id in self._graph.suppliers_taught(tool, parameter.original) if id in self._index]
@@ -131,10 +130,7 @@ class Prerequisites:
         return found
 
     def _graph_of(self, tool: str, others: Iterable[str]) -> ToolGraph:
-        """Return what feeds one tool, of some others.
-
-        In a catalogue a function takes what functions give alone, though its own values may serve any service's tool.
-        """
+        """In a catalogue a function takes what functions give alone, though its values may serve any tool."""
         protocols = {id: self._protocol(id) for id in (tool, *others)}
         scopes = {
             id: Scope(service_of(id, each), open=id != tool and each.source.in_process)
@@ -175,11 +171,8 @@ class Prerequisites:
         return _asked_of(self._protocol(supplier.tool)), ranks[supplier.tool]
 
     def _can_supply(self, supplier: Supplier, task: str) -> bool:
-        """Return whether a found tool can supply the argument before the tool that takes it has run.
-
-        A field that only refers to a thing supplies it where the thing exists already: the customer of an order that
-        the task names, and not the city of a stop on a trip that the program is about to make.
-        """
+        """A field that only refers to a thing supplies it where the thing exists already: the customer of an order that
+        the task names, and not the city of a stop on a trip that the program is about to make."""
         if not supplier.refers:
             return True
         protocol = self._protocol(supplier.tool)
@@ -247,7 +240,6 @@ def _in_task(parameter: Parameter, task: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _beside_values(task: str) -> frozenset[str]:
-    """Return the words of a task that stand close to what may be a value."""
     words = [word.strip("-_") for word in _WORD.findall(task[:_MOST_TEXT])]
     values = [at for at, word in enumerate(words) if _VALUE.fullmatch(word) and not _DATE.fullmatch(word)]
     close = {at + step for at in values for step in range(-_AFTER, _BEFORE + 1)}

@@ -198,7 +198,6 @@ class IndexRetriever:
         return [name for name in self._scorers if name in WITHOUT_VECTORS] if self._way == "lexical" else self._scorers
 
     def _runs_of(self, graph: ToolGraph | None) -> Sequence[Column]:
-        """Return what runs have taught of what is used together; made anew when they have taught more."""
         if not self._together or graph is None or not (graph.learnt.follows or graph.learnt.feeds):
             return ()
         if self._runs is None or self._runs.learnt is not graph.learnt:
@@ -280,7 +279,6 @@ IDLE_PLANNER = "planner_model plans nothing, because retrieval is not `planned`:
 
 
 def _cut_short(found: Trajectory) -> str:
-    """Return what the planner's failure cost a search."""
     return "the plan's queries were cut short" if found.plan else "tools were searched for without a plan"
 
 

@@ -288,7 +288,6 @@ def _least(before: str, after: str, *, toml: bool) -> list[str]:
 
 
 def _remarks(text: str) -> str:
-    """The comments and blank lines that a text ends with."""
     lines = text.splitlines(keepends=True)
     start = len(lines)
     while start and (not lines[start - 1].strip() or lines[start - 1].lstrip().startswith("#")):
@@ -409,12 +408,10 @@ def _json_take(text: str, keys: tuple[str, ...], name: str) -> str:
 
 
 def _skip_key(text: str, member: _Member) -> int:
-    """Behind the colon of a member."""
     return text.index(":", _DECODER.raw_decode(text, member.start)[1]) + 1
 
 
 def _laid_out(value: Any, text: str, at: int, *, flat: bool) -> str:
-    """A value as it would be written at a place: on one line, or with the indentation of the text."""
     if flat:
         return _dumped(value, separators=(",", ":") if '":' in text and '": ' not in text else None)
     return _dumped(value, indent=_unit(text)).replace("\n", "\n" + _indent(text, at))

@@ -273,7 +273,6 @@ def _move(document: Document, servers: dict[str, Any], machine: Machine) -> tupl
 def _arguments(
     client: Client, old: Any, wanted: Wanted, servers: Mapping[str, Any], state: State, kept: Mapping[str, str]
 ) -> list[str]:
-    """The words behind ``atc mcp``: what is asked for, else what the entry has; and the servers behind it."""
     behind = ["--tools", str(state.servers_path)]
     before = arguments_of(words_of(client, old)) or []
     at = next((at for at in range(len(before)) if before[at : at + 2] == behind), None)
@@ -293,11 +292,7 @@ def _told(wanted: Wanted) -> list[str]:
 
 
 def _from_anywhere(tool: str) -> str:
-    """The word for a source of tools that means the same in the folder that a client starts ATC in.
-
-    Raises:
-        UsageError: it names a file that is not there.
-    """
+    """The word that means the same in the folder that a client starts ATC in."""
     if os.path.exists(tool):
         return os.path.abspath(tool)
     if "://" in tool or tool.startswith("mcp:"):
@@ -311,7 +306,6 @@ def _from_anywhere(tool: str) -> str:
 
 
 def _only_here(tools: Sequence[str]) -> Iterator[str]:
-    """Say which words of the servers that are named are found only from this folder, and what to write instead."""
     for tool in tools:
         try:
             servers = read_specs(source) if (source := mcp_source(tool)) is not None else []

@@ -24,7 +24,6 @@ def shown_diff(client: Client, before: Mapping[str, Any], after: Mapping[str, An
 
 
 def _masked(value: Any, key: str) -> Any:
-    """A value with stars in the place of what may be a credential."""
     if isinstance(value, Mapping):
         hidden = key.lower() in _HIDDEN
         return {str(each): _hidden(item) if hidden else _masked(item, str(each)) for each, item in value.items()}

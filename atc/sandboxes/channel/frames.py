@@ -197,7 +197,6 @@ class SocketChannel(Channel):
             self._end(FrameError("the sandbox closed the channel inside a frame") if self._buffer else None)
 
     def _hand_over(self) -> None:
-        """Hand over the frames that are whole, until there is none or enough."""
         taken = count = 0
         self._due = False
         try:

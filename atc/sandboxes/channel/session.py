@@ -261,11 +261,7 @@ def as_program_error(raw: Any) -> ProgramError:
 
 
 def _unknown(raw: Any) -> dict[str, list[tuple[int, tuple[str | int, ...]]]]:
-    """Return the arguments that a program says rest on planned calls.
-
-    Raises:
-        FrameError: that has another form, or is too much.
-    """
+    """Raises FrameError where that has another form, or is too much."""
     if raw is None:
         return {}
     well_formed = isinstance(raw, dict) and all(isinstance(places, list) for places in raw.values())
@@ -279,11 +275,7 @@ def _unknown(raw: Any) -> dict[str, list[tuple[int, tuple[str | int, ...]]]]:
 
 
 def _forms(raw: Any, unknown: Container[str]) -> dict[str, Any] | None:
-    """Return how a program says that such arguments are made; what is none is read where it is used.
-
-    Raises:
-        FrameError: it is of another argument, or no object.
-    """
+    """What is no form is read where it is used. Raises FrameError where it is of another argument, or no object."""
     if raw is None:
         return None
     if not isinstance(raw, dict) or not all(name in unknown for name in raw):

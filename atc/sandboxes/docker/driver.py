@@ -173,14 +173,8 @@ def _start_container(engine: Engine, image: str, settings: dict[str, Any], optio
 
 @contextlib.contextmanager
 def _private_folder() -> Iterator[Path]:
-    """Make a folder to meet in, and remove it once that is done: the container keeps what it has mounted.
-
-    Any user may write into it, as the container's is not ours and an engine may number users in its own way. Only we
-    get there: the folder around it is closed to everybody else, and the container holds no other user.
-
-    Raises:
-        SandboxUnavailable: it cannot be made.
-    """
+    """Any user may write into it, as the container's is not ours and an engine may number users in its own way. Only we
+    get there: the folder around it is closed to everybody else, and the container holds no other user."""
     try:
         around = Path(tempfile.mkdtemp(prefix="atc-docker-"))
     except OSError as error:
@@ -195,11 +189,7 @@ def _private_folder() -> Iterator[Path]:
 
 
 def _dial(path: Path, engine: Engine, container: str) -> socket.socket:
-    """Connect to the socket that the container makes, when it has.
-
-    Raises:
-        SandboxUnavailable: it ended before, makes no socket, or there are no descriptors left.
-    """
+    """Raises SandboxUnavailable: it ended before, makes no socket, or there are no descriptors left."""
     try:
         folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
         try:

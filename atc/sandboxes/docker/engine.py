@@ -302,7 +302,6 @@ class Engine:
 
 @contextlib.contextmanager
 def _as_unavailable(what: str) -> Iterator[None]:
-    """Raise what the engine refuses as ``SandboxUnavailable``, with what to do."""
     from docker.errors import APIError, DockerException, ImageNotFound, NotFound
     from requests.exceptions import RequestException
 

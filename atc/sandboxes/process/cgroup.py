@@ -140,11 +140,7 @@ def tasks_for(programs: int) -> int:
 
 
 def _enter(group: Group, tree: Tree, pid: int) -> None:
-    """Make our group in this tree, set its limits and put the process in; or leave nothing behind.
-
-    Raises:
-        OSError: it cannot be had.
-    """
+    """Raises OSError where it cannot be had; then nothing is left behind."""
     above = above_ours(tree)
     _sweep(above)
     available, withheld = controllers_below(tree, above)
@@ -191,7 +187,7 @@ def _limit(folder: Path, version: int, controller: str, group: Group) -> None:
 
 
 def _ended_for_memory(folder: Path | None) -> tuple[int, bool]:
-    """Return how many processes the kernel ended for want of memory, and whether the group's limit was reached."""
+    """How many processes the kernel ended for want of memory, and whether the group's limit was reached."""
     if folder is None:
         return 0, False
     counts = dict(line.split() for line in read_text(folder / "memory.events").splitlines())
@@ -399,7 +395,7 @@ def write(path: Path, text: str) -> None:
 
 
 def _mounts() -> Iterator[tuple[int, set[str], str, Path]]:
-    """Yield version, options, the group that is mounted, and where, of each mount of control groups."""
+    """Yield version, options, the group that is mounted, and where."""
     for line in _MOUNTS.read_text().splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)

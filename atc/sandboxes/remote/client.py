@@ -279,10 +279,7 @@ class ServiceSandbox(Sandbox):
             await asyncio.sleep(pause)
 
     async def _request(self, method: str, path: str, body: Any) -> httpx.Response:
-        """Send a request over an open connection, or over a new one if that was closed meanwhile.
-
-        The second request may grant a second run. The service drops a run that nobody connects to.
-        """
+        """The second request may grant a second run. The service drops a run that nobody connects to."""
         headers = {**carried(), "Authorization": f"Bearer {self._token}"}
         try:
             return await self._http().request(method, self._url + path, json=body, headers=headers)
@@ -290,7 +287,6 @@ class ServiceSandbox(Sandbox):
             return await self._http().request(method, self._url + path, json=body, headers=headers)
 
     def _http(self) -> httpx.AsyncClient:
-        """Return the client of the running loop; drop those of loops that have ended."""
         loop = asyncio.get_running_loop()
         with self._lock:
             self._clients = {each: client for each, client in self._clients.items() if not each.is_closed()}

@@ -72,7 +72,6 @@ def write(node: Node) -> Schema:
 
 
 def _schema(node: Node, name: str) -> Schema:
-    """The schema of a place without its evidence. ``name`` is that of the field which it is, or belongs to."""
     types: list[str] = []
     made: Schema = {}
     notes: list[str] = []
@@ -204,7 +203,6 @@ def _strings(node: Node, strings: Strings, name: str, made: Schema, notes: list[
 
 
 def _looks_like_ids(strings: Strings) -> bool:
-    """Strings of letters and digits, all different and of nearly one length."""
     if strings.count < 3 or strings.shortest is None or strings.shortest < 6:
         return False
     distinct = strings.values is None or len(strings.values) == strings.count
@@ -212,7 +210,6 @@ def _looks_like_ids(strings: Strings) -> bool:
 
 
 def _enum(node: Node, strings: Strings, name: str) -> list[Any]:
-    """The members, when few values repeat over independent evidence; else an empty list."""
     values = strings.values
     if values is None or not 2 <= len(values) <= ENUM_SIZE or strings.empty or is_free_text_name(name):
         return []

@@ -239,7 +239,6 @@ def name_within(key: str, outer: str) -> str:
 
 @lru_cache(maxsize=1)
 def _known(environment: tuple[tuple[str, str], ...]) -> Redactor:
-    """Masks the credentials of an environment; made anew only when that has changed."""
     return Redactor(environment=dict(environment))
 
 

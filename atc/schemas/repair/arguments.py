@@ -357,7 +357,6 @@ class Repair:
         return value
 
     def _field(self, place: Place, name: str, value: dict[str, Any]) -> tuple[str, Any]:
-        """The one field of an object that fits a place, by what it holds and by its name."""
         ranked: dict[int, list[tuple[str, Any]]] = {}
         for key, item in islice(value.items(), MAX_FIELDS):
             rank = kinship(key, name, len(value))
@@ -387,7 +386,6 @@ class Repair:
         return value
 
     def _complete(self, place: Place, value: dict[str, Any], path: Path) -> dict[str, Any]:
-        """Leave out ``null`` where it may not stand."""
         members, needed = place.members, set(place.required)
         nulls = [key for key, item in value.items() if item is None and key in members and key not in needed]
         gone = {key for key in nulls if not self.gate.accepts(members[key], None)}
@@ -403,7 +401,6 @@ class Repair:
         return made
 
     def _fitted(self, place: Place, name: str, value: Any) -> Any:
-        """A value that fits a place, perhaps in another format; :data:`MISSING` where it does not."""
         if self.gate.accepts(place, value):
             return value
         for option in place.alternatives:
@@ -458,5 +455,4 @@ class Repair:
 
 
 def _name(path: Path) -> str:
-    """The name of the argument or field that a path leads to, or lies in."""
     return next((step for step in reversed(path) if isinstance(step, str)), "")

@@ -167,11 +167,7 @@ def _number(place: Place, name: str, text: str) -> Any:
 
 
 def _in_unit(length: re.Match[str], place: Place, name: str, *, named: bool = False) -> Any:
-    """A duration as a number in the unit that the argument's text names, or in seconds where it names none at all.
-
-    Args:
-        named: the unit must be named.
-    """
+    """In the unit that the argument's text names, else in seconds; ``named``: the unit must be named."""
     unit = next((u for u in _SECONDS if _is_of_unit(u, place, name, named=named)), None)
     if unit is None:
         return MISSING
@@ -185,12 +181,8 @@ def _in_unit(length: re.Match[str], place: Place, name: str, *, named: bool = Fa
 
 
 def _is_of_unit(unit: str, place: Place, name: str, *, named: bool = False) -> bool:
-    """Whether a number with this unit is wanted without it: by the argument's text, or where that names no other.
-
-    Args:
-        named: the text must name it. One in an example (``0.05 for 5%``) is not named, nor is one in a text that denies
-            something.
-    """
+    """``named``: the text must name it. One in an example (``0.05 for 5%``) is not named, nor is one in a text that
+    denies something."""
     ours = _UNIT_OF.get(unit)
     texts = [str(part.schema.get(key, ""))[:2_000] for part in place.parts() for key in ("title", "description")]
     if named:

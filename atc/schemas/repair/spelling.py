@@ -144,7 +144,6 @@ def respelt(
 
 
 def _bare(key: str) -> tuple[str, ...]:
-    """The words of a key without a filler before them."""
     words = words_of(key[:MAX_LENGTH])
     return words[1:] if words[:1] in _FILLERS else words
 

@@ -106,13 +106,7 @@ def _ordinary(request: ApprovalRequest) -> bool | Refusal:
 
 
 async def _until(ended: SampleEnded, run: Any) -> Result[Any]:
-    """Return the result of a run. Stop it as soon as Inspect ends the sample, or stops the solver.
-
-    The run is a task of its own: a cancel scope of Inspect would cancel the cleaning up of a task within it, too.
-
-    Raises:
-        Exception: what ended the sample.
-    """
+    """The run is a task of its own: a cancel scope of Inspect would cancel the cleaning up of a task within it, too."""
     task: asyncio.Task[Result[Any]] = asyncio.ensure_future(run)
     either: list[asyncio.Future[Any]] = [task, ended]
     try:

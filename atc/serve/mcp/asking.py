@@ -99,7 +99,6 @@ def carried(handler: Handler) -> Handler:
 
 
 async def _followed(request: ToolRequest, running: Running[Answer]) -> Answer:
-    """Wait for the work's end, and have its questions answered meanwhile."""
     while (question := await running.question()) is not None:
         if request.context.protocol_version in MODERN_PROTOCOL_VERSIONS:
             if running.rounds >= MOST_ROUNDS:
@@ -113,7 +112,6 @@ async def _followed(request: ToolRequest, running: Running[Answer]) -> Answer:
 
 
 async def _elicit(request: ToolRequest, running: Running[Answer], question: Question) -> None:
-    """Ask the client while the call waits."""
     params, wait_s = _request(request, question).params, request.gateway.running.wait_s
     assert isinstance(params, types.ElicitRequestFormParams)
     session, related = request.context.session, request.context.request_id
@@ -173,7 +171,6 @@ def _form(request: ToolRequest, question: Question) -> AskForm:
 
 
 def _response(responses: types.InputResponses | None) -> ElicitAnswer:
-    """The one answer that was asked for; ``None`` where something else came."""
     if not responses or set(responses) != {_KEY}:
         return None
     answer = responses[_KEY]
@@ -199,7 +196,6 @@ _TOO_MANY = (
 
 
 def _call_of(request: ToolRequest) -> tuple[str, str]:
-    """What was called, with which arguments."""
     arguments = json.dumps(request.arguments, sort_keys=True, default=str).encode()
     return request.params.name, hashlib.sha256(arguments).hexdigest()
 

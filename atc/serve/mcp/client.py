@@ -335,7 +335,6 @@ class Sessions:
         return set().union(self._forgotten.get(principal, ()), *pasts)
 
     def _forget_one(self) -> None:
-        """Forget the session that was used longest ago, of the principal that has most."""
         ((most, _),) = Counter(owner for owner, _ in self._pasts).most_common(1)
         oldest = next(each for each in self._pasts if each[0] == most)
         self._forgotten.setdefault(most, set()).update(self._pasts.pop(oldest).saw)

@@ -111,16 +111,12 @@ def _candidates(tools: Toolset, graph: ToolGraph, others: Collection[str]) -> It
 
 
 def _may_be_chosen(tool: Tool) -> bool:
-    """Whether a tool surely reads, and can be called by a name that every client takes."""
     return tool.transport is not None and not tool.drifted and not why_not(tool.protocol) and tool.name.isascii()
 
 
 def _used_alone(learnt: Learnt) -> set[str]:
-    """Return the tools that programs called by themselves, half the time at least.
-
-    A call counts as together with others where its tool followed another one, came before it, or took a value from it
-    or gave one.
-    """
+    """A call counts as together with others where its tool followed another one, came before it, or took a value
+    from it or gave one."""
     together = defaultdict[str, float](float)
     pairs = [*learnt.follows.items(), *(((feed[0], feed[2]), times) for feed, times in learnt.feeds.items())]
     for pair, times in pairs:

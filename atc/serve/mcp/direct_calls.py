@@ -138,10 +138,7 @@ class DirectTools:
         return _answered(shown, values)
 
     async def _program(self, request: ToolRequest, tool: Tool) -> Answer:
-        """Call a kept program: a run of the client's, in which each of its calls is decided by itself.
-
-        It is answered with its value, or with the report of a run that has none.
-        """
+        """A run of the client's, in which each of its calls is decided by itself."""
         gateway = self._gateway
         given = await asyncio.to_thread(checked_arguments, tool.protocol, request.arguments)
         source, inputs = program_of(tool.name, given, gateway.tools)
@@ -162,12 +159,6 @@ class DirectTools:
 
 
 def _answered(shown: Mapping[str, Any], values: Values) -> types.CallToolResult:
-    """An answer that shows a value, or a preview with links to what is kept.
-
-    Args:
-        shown: as :meth:`.values.Values.shown` has it.
-        values: of the client.
-    """
     links: list[Link] = shown["links"]
     brief = {"preview": shown.get("preview"), "links": [each.model_dump() for each in links]}
     value: Any = shown.get("value", brief)

@@ -463,7 +463,6 @@ class Gateway:
     async def _with_suggestions(
         self, client: Client, report: ProgramReport, unknown: Mapping[int, str]
     ) -> ProgramReport:
-        """The report, with names of tools for names that are none."""
         if not unknown:
             return report
         near = await self._near(client, [*dict.fromkeys(unknown.values())][:MAX_FOUND])
@@ -474,7 +473,6 @@ class Gateway:
         return report.model_copy(update={"findings": findings})
 
     async def _near(self, client: Client, names: Sequence[str]) -> dict[str, list[str]]:
-        """For names that no tool has: such that are spelt alike, else what a search for their words finds."""
         if not names or self._finder is None:
             return {}
         found = await asyncio.to_thread(self._finder.near, names)

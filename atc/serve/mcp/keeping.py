@@ -92,11 +92,6 @@ async def keep(request: ToolRequest) -> Answer:
 
 
 def _edits(request: ToolRequest) -> Edits:
-    """What the client's model changes of the proposal.
-
-    Raises:
-        UsageError: an argument is not of its type.
-    """
     from atc.run.keeping import Edits
 
     renamed, lift = request.arguments.get("parameters", {}), request.arguments.get("lift", [])

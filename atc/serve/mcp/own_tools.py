@@ -77,7 +77,6 @@ def run_program(stubs: str = "") -> types.Tool:
 
 
 def _tool_that_runs(name: str, description: str, properties: dict[str, Any], *required: str) -> types.Tool:
-    """A tool that may have any effect, and answers with a report."""
     return types.Tool(
         name=name,
         description=description,
@@ -126,14 +125,12 @@ GOOD = ("answered", "planned", "waiting")
 
 
 async def _search(request: ToolRequest) -> Answer:
-    """Names of likely tools, with a line each."""
     limit = request.count("limit", 8, MAX_FOUND)
     found = await request.gateway.search(request.client, request.text("query"), limit)
     return answer({"tools": [{"name": each.name, "about": each.about} for each in found]})
 
 
 async def _docs(request: ToolRequest) -> Answer:
-    """Tools as typed Python functions."""
     budget = request.count("budget", DOCS_BUDGET, MAX_BUDGET)
     found = await request.gateway.docs(request.client, request.texts("names", MAX_NAMES), budget)
     unknown = {name: list(near) for name, near in found.unknown.items()}
@@ -143,7 +140,6 @@ async def _docs(request: ToolRequest) -> Answer:
 
 
 async def _run(request: ToolRequest) -> Answer:
-    """Check a program, run it, attribute its failure."""
     if request.switch("apply"):
         return await _apply(request)
     inputs = request.arguments.get("inputs")
@@ -168,7 +164,6 @@ async def _run(request: ToolRequest) -> Answer:
 
 
 async def _apply(request: ToolRequest) -> Answer:
-    """Have the client's user approve the plan of a dry run, and make it."""
     gateway, client, run_id = request.gateway, request.client, request.text("run")
     if others := [name for name in ("source", "inputs", "dry_run") if request.arguments.get(name)]:
         raise UsageError(f"`apply` takes `run` alone, and not `{others[0]}`: nothing but the plan is made")
@@ -256,11 +251,6 @@ async def resume(request: ToolRequest) -> Answer:
 
 
 async def _latest(request: ToolRequest) -> str:
-    """The latest run of a client that did not come to its end.
-
-    Raises:
-        UsageError: there is none.
-    """
     store = request.gateway.store
     for run_id in sorted(request.client.runs, reverse=True):
         if await asyncio.to_thread(_is_open, store.run(run_id)):

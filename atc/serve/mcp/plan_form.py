@@ -84,7 +84,6 @@ def words_of(planned: PlannedRun, redactor: Redactor, wait_s: float) -> str:
 
 
 def _call(call: PlannedCall, redactor: Redactor) -> tuple[list[str], bool]:
-    """Return the lines of a call, and whether something of it is not shown."""
     flow = call.data_flow
     arguments = untrusted_first(redactor.value(call.arguments | plans.unknown_arguments(call)), flow)
     origins = {

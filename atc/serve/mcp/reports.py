@@ -228,15 +228,12 @@ def report_of(
 
 
 def _remarks(given: GivenRun) -> list[str]:
-    """What is odd about a run's answer: that it is incomplete comes first."""
     odd = [given.facts.remark.message] if given.facts.remark is not None else []
     caught = [outcomes.remark(each.message, each.case) for each in given.result.remarks]
     return list(filter(None, (outcomes.incomplete_run(given.result), *odd, *caught)))
 
 
 def _calls(calls: Iterable[Call]) -> Iterable[CallReport]:
-    """Calls in their order, those of one line that follow each other and ended alike as one."""
-
     def alike(call: Call) -> CallReport:
         note = "; ".join(call.notes)
         return CallReport(

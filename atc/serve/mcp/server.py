@@ -118,7 +118,6 @@ class Face:
         return types.ListToolsResult(tools=await self.offered(self._client(context)))
 
     def _remember(self, context: ServerRequestContext[Any]) -> None:
-        """Tell this connection when the tools change."""
         if (known := context.session.client_params) is not None:
             self._sessions[id(known)] = context.session
             while len(self._sessions) > MAX_SESSIONS:
@@ -139,11 +138,6 @@ class Face:
             return _failed("InternalError", f"the server failed: {type(error).__name__}; nothing more is known")
 
     def _handler(self, request: ToolRequest) -> Handler:
-        """What answers a call.
-
-        Raises:
-            UsageError: there is no such tool, or it has no such argument.
-        """
         name = request.params.name
         own = EXTRAS[name].handler if name in self.gateway.options.extras else HANDLERS.get(name)
         if own is not None:

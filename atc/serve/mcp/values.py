@@ -227,7 +227,6 @@ def _is_reference(value: Any) -> bool:
 
 
 def _uri(name: str, value: dict[str, Any]) -> str:
-    """The address of which an input is the reference."""
     uri = value[REFERENCE]
     if not isinstance(uri, str) or value.keys() - {REFERENCE, "mime_type", "bytes"}:
         raise UsageError(f'the input {name[:60]!r} must be a value, or {{"{REFERENCE}": "{TEMPLATE}"}}')

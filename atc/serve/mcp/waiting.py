@@ -66,7 +66,6 @@ class WaitingRuns:
         return None
 
     def _of(self, principal: str, run_id: str) -> list[RunSummary]:
-        """Return the other runs of a principal that wait."""
         for _ in self._index.refresh():
             pass
         waiting = [row for row in self._index.rows() if row.status == "waiting" and row.run_id != run_id]

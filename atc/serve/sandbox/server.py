@@ -68,11 +68,7 @@ class _Face:
         return JSONResponse(self._service.description())
 
     async def _tenant_of(self, request: Request) -> str:
-        """Return who asks, once it is its turn.
-
-        Raises:
-            Refusal: the token is not known, or its tenant takes more than its share.
-        """
+        """Return who asks, once it is its turn."""
         tenant = self._service.tenant_of(request.headers.get("authorization", ""))
         account = self._pays(tenant)
         if not await account.turn(TURN_S):

@@ -423,12 +423,6 @@ def _json(value: Any, status: int = 200) -> Response:
 
 
 async def _body(request: Request, types: dict[str, type]) -> dict[str, Any]:
-    """Return the object that a request's body is.
-
-    Raises:
-        Refusal: it is too large.
-        UsageError: it is none, or has a field that is not among ``types``.
-    """
     raw = await read_body(request.scope, request.receive, MAX_BODY)
     try:
         value = json.loads(raw or b"{}")
@@ -447,11 +441,6 @@ async def _body(request: Request, types: dict[str, type]) -> dict[str, Any]:
 
 
 def _seen(calls: Any) -> dict[int, str]:
-    """Return what was shown of calls that are decided about: by the number of each, the digest.
-
-    Raises:
-        UsageError: it is none of that.
-    """
     found: dict[int, str] = {}
     for each in calls or ():
         number, digest = (each.get("call"), each.get("digest")) if isinstance(each, dict) else (None, None)

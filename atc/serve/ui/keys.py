@@ -178,11 +178,7 @@ class _Entrance:
         )
 
     def _entered(self, scope: Scope) -> Response | None:
-        """Find out who it is; return the way to the address without the token, where that was shown.
-
-        Raises:
-            Refusal: nobody that is known, or nothing says that a change is asked for by this server's own page.
-        """
+        """Raises Refusal: nobody that is known, or a change that this server's own page does not surely ask for."""
         headers, scope_path = Headers(scope=scope), scope["path"]
         is_api = scope_path.startswith(f"{self._keys.path}/api/")
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)

@@ -67,11 +67,7 @@ class FileTrace:
 
 
 def _plain(path: Path, flags: int = os.O_RDONLY, mode: str = "rb", buffering: int = -1) -> BinaryIO:
-    """Open a file of bytes. A pipe would be waited for, and a device read, without end.
-
-    Raises:
-        OSError: it cannot be opened, or is no ordinary file.
-    """
+    """Raises OSError where it is no ordinary file: a pipe would be waited for, and a device read, without end."""
     descriptor = os.open(path, flags | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0), 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -91,11 +87,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _close(folder: Path, *, only_runs: bool) -> None:
-    """Let nobody else look into a folder of runs; one that has other things in it is the user's to open and close.
-
-    Raises:
-        OSError: the folder of a run is a link, or another user's.
-    """
+    """Raises OSError: it is a link, or another user's. One with other things in it is the user's to close."""
     if not hasattr(os, "getuid"):
         return
     status = folder.lstat()

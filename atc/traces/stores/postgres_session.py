@@ -53,7 +53,6 @@ class _Late(psycopg.OperationalError):
 
 
 def _bounded(steps: PQGen[_T], until: float) -> PQGen[_T]:
-    """The steps of an exchange with the server, until it is too late."""
     try:
         wanted = next(steps)
         while True:
@@ -211,7 +210,6 @@ class Session:
 
 
 def _is_alive(connection: psycopg.Connection[Row]) -> bool:
-    """Whether a connection that nothing is asked of now was not closed by the other side."""
     if connection.closed or connection.broken:
         return False
     try:

@@ -303,7 +303,6 @@ def _fault_type(data: dict[str, Any], status: str) -> str:
 
 
 def _kind_of(fault: dict[str, Any]) -> str:
-    """What ended something, in a word: the cause that no program can help, else the case or the kind of the fault."""
     return names.error_name(fault.get("cause") or fault.get("case") or fault.get("kind"))
 
 

@@ -234,11 +234,6 @@ def _flushed_at_exit(closes: Sequence[Callable[[], object]]) -> None:
 
 
 def _exporters(variable: str, group: str, of_otlp: Callable[[], Any]) -> list[Callable[[], Any]]:
-    """What makes the exporters that a variable names, ``otlp`` by default.
-
-    Raises:
-        SettingsError: there is no such exporter.
-    """
     named = [name.strip() for name in (os.environ.get(variable) or "otlp").split(",")]
     return [_maker(variable, group, name, of_otlp) for name in named if name not in ("", "none")]
 

@@ -237,7 +237,6 @@ def _class_state(service: str, state: Json) -> Any:
 
 @functools.cache
 def _documents(service: str) -> tuple[Protocol, ...]:
-    """The protocols of a class's methods, as the package documents them."""
     spec = importlib.util.find_spec(bfcl.PACKAGE)
     assert spec is not None  # its classes were imported
     folder = Path((spec.submodule_search_locations or [""])[0]) / "data" / "multi_turn_func_doc"

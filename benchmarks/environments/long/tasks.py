@@ -190,7 +190,6 @@ class _Attempt:
                 yield step
 
     def _wants_decision(self) -> bool:
-        """Whether a decision is still missing."""
         found = [step.decides for step in self.steps if step.decides]
         return len(found) < 2 or not {"if", "loop"} & set(found)
 
@@ -219,12 +218,10 @@ class _Attempt:
         return True
 
     def _fits(self, branches: Sequence[str]) -> bool:
-        """Return whether the calls so far stay within the bounds of a task."""
         tools = {tool for tool, _ in self.calls}.union(self.branches, branches)
         return len(self.calls) <= CALLS[-1] and len(self._services()) <= MOST_SERVICES and len(tools) <= MOST_TOOLS
 
     def _given(self, step: Step) -> list[Value] | None:
-        """The values that a step takes, the ones not used yet first; ``None`` where there are none."""
         given: list[Value] = []
         for kinds in step.needs:
             fitting = [value for value in self.values if value.kind in kinds and value not in given]
@@ -253,7 +250,6 @@ class _Attempt:
         return answer
 
     def _made(self, tool: str, arguments: Json) -> Any:
-        """Make a call on the services of this attempt, which are opened when they are needed."""
         room = next(room for room in ROOMS if tool.partition("_")[0] in room)
         if room not in self.rooms:
             self.rooms[room] = open_world(set(room) & set(self.services))
@@ -266,7 +262,6 @@ class _Attempt:
         return _made(self.portal, self.spare.tools, tool, arguments)
 
     def _put_back(self, number: int) -> None:
-        """Forget the calls after the first so many, and what they did."""
         forgotten = self.calls[number:]
         del self.calls[number:]
         self.answers.clear()
@@ -301,7 +296,6 @@ class _Attempt:
         return {value.key: value.value for value in named}, f"\nAnswer with an object with the keys {listed}."
 
     def _unused(self) -> list[list[Value]]:
-        """For each step whose values nobody took: those that can be said."""
         mine = [self._sayable(values) for values in self.found if values and not any(v in self.taken for v in values)]
         return [values for values in mine if values]
 

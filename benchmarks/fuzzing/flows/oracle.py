@@ -291,7 +291,6 @@ class _Check:
 
 
 def _parts(answer: CallOrigins, name: str) -> Iterable[tuple[tuple[str, ...], Origins]]:
-    """Yield the origins of an argument, and those of its parts, with the keys that lead there."""
     for key, origins in answer.items():
         if key == name:
             yield (), origins
@@ -300,7 +299,6 @@ def _parts(answer: CallOrigins, name: str) -> Iterable[tuple[tuple[str, ...], Or
 
 
 def _at(text: str, keys: tuple[str, ...]) -> Any:
-    """Return a part of an argument; of each item of a list."""
     if not keys:
         return text
     value = [json.loads(text)] if text else []
@@ -318,7 +316,6 @@ def _items(values: list[Any]) -> Iterable[Any]:
 
 
 def _missed(origins: Origins, change: Change, base_of: str) -> str:
-    """Return the kind of a miss; empty where the origins list what was altered."""
     if any(each.kind == "unknown" for each in origins):
         return ""
     if change.tool == LITERAL:

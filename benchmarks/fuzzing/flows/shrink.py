@@ -48,7 +48,6 @@ def _again(oracle: Oracle, source: str, miss: Miss) -> Miss | None:
 
 
 def _smaller(source: str) -> Iterator[str]:
-    """Yield smaller programs, those that lack most first."""
     tree = ast.parse(source)
     places = [
         (place, name, at)
@@ -74,7 +73,6 @@ def _within(node: ast.AST) -> list[ast.expr]:
 
 
 def _without(tree: ast.Module, place: int, name: str, at: int) -> Iterator[ast.Module]:
-    """Yield the program without a statement, and with that statement's body in its place."""
     for lift in (False, True):
         made = copy.deepcopy(tree)
         node = list(ast.walk(made))[place]

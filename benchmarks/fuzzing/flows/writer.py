@@ -95,7 +95,6 @@ class Writer:
         return lines
 
     def _filled(self, template: str, depth: int = 0) -> list[str]:
-        """Return the lines of a statement."""
         fresh: dict[str, str] = {}
         new: list[_Variable] = []
         before: list[str] = []
@@ -124,7 +123,6 @@ class Writer:
         return before + lines
 
     def _typed(self, template: str) -> str:
-        """Replace the type variables T and U of a template."""
         for name in "TU":
             if f"{name}>" in template or f"{name}|" in template or f":{name}" in template:
                 kind = self._choice(TYPES)
@@ -157,7 +155,6 @@ class Writer:
         return self._put(put, line)
 
     def _target(self, kind: str, assigned: bool, new: list[_Variable], before: list[str]) -> str:
-        """Return a variable that is assigned to again or changed in place; where there is none, one is made before."""
         made = [each.name for each in new if each.type == kind]
         if made and (assigned or self._choices.random() < 0.5):
             return made[-1]
@@ -224,7 +221,6 @@ class Writer:
         return filled
 
     def _part(self, kind: str) -> str:
-        """Return a field of a variable in reach."""
         at = self._choices.randrange(len(self._scope))
         for variable in (*self._scope[at:], *self._scope[:at]):
             fields = FIELDS.get(variable.type, {}).get(kind)

@@ -89,13 +89,11 @@ class CodeAct(Strategy):
 
 
 def _printed(outcome: Outcome, fault: Fault | None) -> str:
-    """What a step printed, as the model is shown it, and how it failed."""
     parts: Sequence[str] = (outcome.stdout.rstrip("\n"), fault.message if fault is not None else "")
     return shown("\n".join(part for part in parts if part))
 
 
 def _fault_of(run: Run, outcome: Outcome) -> Fault | None:
-    """How a step failed: by its last call, in its code, or at a limit; ``None`` if it ran to its end."""
     if outcome.kind == "finished":
         return None
     error, last = outcome.error, run.last_calls[-1:]

@@ -160,7 +160,6 @@ class _Tree:
     # -- one call ------------------------------------------------------------------------------------------------------
 
     async def _act(self, reply: str, action: Action) -> tuple[Fault | None, Ending | None]:
-        """Make the call of a step, and go on from what it returned; what went wrong, and the ending by that."""
         node = self.way[-1]
         line = f"{action.tool}({json.dumps(action.arguments, ensure_ascii=False)})"
         if action.fault is not None:
@@ -202,14 +201,12 @@ class _Tree:
             self._leave()
 
     def _leave(self) -> None:
-        """Go back one step."""
         node = self.way.pop()
         if node.writes:
             self.done[node.key] = _told(node.call, node.observation)
         self._led_nowhere(_told(node.call, f"{_short(node.observation)}, and nothing after it helped"))
 
     def _give_up(self, why: str) -> Ending | None:
-        """Leave the last node; the ending, where there is none before it and it was given up often enough."""
         if len(self.way) > 1:
             self._leave()
             return None
@@ -225,7 +222,6 @@ def _observed(value: Any) -> str:
 
 
 def _told(step: str, outcome: str) -> str:
-    """A line about a step that led nowhere."""
     return fenced(f"{_short(step)} → {_short(outcome)}")
 
 

@@ -80,11 +80,7 @@ class Plan(Strategy):
 
 
 async def _execute(run: Run, steps: list[dict[str, Any]]) -> list[str]:
-    """Make the calls of a plan; a line about each.
-
-    Raises:
-        PlanFault: a step failed, or refers to what is not there.
-    """
+    """Raises PlanFault: a step failed, or refers to what is not there."""
     made: list[Call] = []
     lines = []
     with run.attempt():
@@ -103,11 +99,7 @@ async def _execute(run: Run, steps: list[dict[str, Any]]) -> list[str]:
 
 
 def _steps(reply: str) -> list[dict[str, Any]]:
-    """The steps of the plan in a reply.
-
-    Raises:
-        PlanFault: there is no plan.
-    """
+    """Raises PlanFault where there is no plan."""
     start = reply.find("[")
     if start < 0:
         raise PlanFault(Fault(kind="program", reason="the reply holds no JSON list of steps"))
@@ -122,11 +114,7 @@ def _steps(reply: str) -> list[dict[str, Any]]:
 
 
 def _resolved(value: Any, made: list[Call]) -> Any:
-    """A value with its references replaced: whole, or as text inside of a longer text.
-
-    Raises:
-        PlanFault: it refers to what is not there.
-    """
+    """Whole, or as text inside of a longer text. Raises PlanFault where it refers to what is not there."""
     if isinstance(value, dict):
         return {key: _resolved(item, made) for key, item in value.items()}
     if isinstance(value, list):

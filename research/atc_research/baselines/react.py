@@ -57,10 +57,7 @@ class ReAct(Strategy):
 
 
 async def _acted(run: Run, reply: str, action: Action | None) -> tuple[str, str, Fault | None]:
-    """Make the call of a reply: the reply up to its end, what is observed, and what went wrong.
-
-    What a model goes on to say before it has seen anything is not kept.
-    """
+    """The reply up to its end (what a model goes on to say unseen is dropped), what is observed, the fault."""
     if action is None:
         return reply, _NO_ACTION, Fault(kind="program", reason=_NO_ACTION)
     if action.fault is not None:

@@ -165,7 +165,6 @@ class _Search:
         return Solutions(tuple(found), "budget", bound, self._steps)
 
     def _go_on(self, k: int, budget: int, found: list[Solution], seen: set[tuple[int, ...]]) -> None:
-        """Take partial solutions up, the most promising first, until there are ``k`` solutions or no steps left."""
         while self._queue and len(found) < k and self._steps < budget:
             *_, partial, option = heappop(self._queue)
             if option >= 0:
@@ -187,7 +186,6 @@ class _Search:
         return partial.bound if option < 0 else partial.options[option][0]
 
     def _keep(self, partial: _Partial, found: list[Solution], seen: set[tuple[int, ...]]) -> None:
-        """Write the solution down, unless a cheaper one has the same nodes."""
         self._go(partial)
         nodes = self._ordered()
         key = tuple(sorted(nodes))
@@ -196,11 +194,8 @@ class _Search:
             found.append(Solution(partial.paid, nodes, dict(self._chosen)))
 
     def _push(self, partial: _Partial, option: int) -> None:
-        """Queue a partial solution, or one alternative for its next open need.
-
-        The least bound comes first; of equal ones what has decided most, as it is nearest to a solution. Once most
-        steps are used up, what is still to be paid counts twice: a solution is to be had soon, if not the cheapest.
-        """
+        """The least bound comes first; of equal ones what has decided most, as it is nearest to a solution. Once most
+        steps are used up, what is still to be paid counts twice: a solution is to be had soon, if not the cheapest."""
         self._number += 1
         bound = self._bound(partial, option)
         heappush(
@@ -224,7 +219,6 @@ class _Search:
         return known
 
     def _decided(self, parent: _Partial, supplier: int) -> _Partial:
-        """A partial solution whose next open need is decided, written out."""
         self._go(parent)
         assert parent.agenda is not None
         item, rest = parent.agenda
@@ -260,7 +254,6 @@ class _Search:
         self._at = to
 
     def _look(self, partial: _Partial) -> None:
-        """The bound of the partial solution in hand, and the alternatives for its next open need."""
         if partial.agenda is None:
             partial.bound = max(partial.bound, partial.paid)
             return
@@ -295,7 +288,6 @@ class _Search:
         partial.options = [(max(partial.bound, least + share), supplier) for share, supplier in options]
 
     def _depends(self, node: int, on: int) -> bool:
-        """Whether a node of the partial solution in hand takes something from another, or is it."""
         todo, seen = [node], {node}
         while todo:
             at = todo.pop()
@@ -315,10 +307,7 @@ class _Search:
                 yield supplier
 
     def _completed(self, partial: _Partial, option: int) -> _Partial:
-        """Decide what is open by what is cheapest at once; a node that is taken leaves its own needs open at first.
-
-        It ends: no decision makes the partial solution dearer than it was with all its needs left open.
-        """
+        """It ends: no decision makes the partial solution dearer than it was with all its needs left open."""
         if option >= 0:
             partial = self._decided(partial, partial.options[option][1])
         self._go(partial)

@@ -105,7 +105,6 @@ def _roll_back(own: OwnModel, store: GraphStore, protocols: Mapping[str, Protoco
 
 
 def _used(runs: RunStore, protocols: Mapping[str, Protocol]) -> Iterator[Used]:
-    """What each kept run did; one that cannot be read is left out."""
     for stored in runs.list():
         try:
             for lesson in all_lessons(stored, protocols):

@@ -217,7 +217,6 @@ class LinkFeatures:
                 yield score, best.path, parameter.original
 
     def _shared(self, bag: Mapping[str, float], view: str) -> Matrix:
-        """The cosine of a bag of words with one view of every tool."""
         total = np.zeros(len(self._tools), np.float32)
         for word, weight in bag.items():
             if word in self._postings[view]:
@@ -282,7 +281,6 @@ def _read(protocol: Protocol) -> _Tool:
 def _fit(
     given: Field, parameter: str, tool: str, name: frozenset[str], about: frozenset[str], types: frozenset[str]
 ) -> float:
-    """How well a field fits a parameter: names first, then shared words; 0 where their types exclude each other."""
     numbers = frozenset({"integer", "number"})
     listed = given.types == {"array"} and "array" not in types  # an item of it may do
     if given.types and types and not given.types & types and not listed and not (given.types | types <= numbers):
@@ -296,7 +294,6 @@ def _overlap(some: frozenset[str], others: frozenset[str]) -> float:
 
 
 def _at(schema: JsonSchema, path: Sequence[str]) -> JsonSchema:
-    """The schema of a field, by its path; empty where it is a choice of several."""
     node: Any = schema
     for step in path:
         node = resolve(schema, node) if isinstance(node, dict) else {}

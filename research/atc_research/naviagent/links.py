@@ -126,7 +126,6 @@ def _known(run: Used, protocols: Mapping[str, Protocol]) -> Used:
 def _examples(
     features: LinkFeatures, edges: frozenset[Pair], runs: Sequence[Used], linked: frozenset[Pair]
 ) -> Examples:
-    """Edges and pairs that are none: the same ones each time."""
     either = linked | {(b, a) for a, b in linked}
     rng = random.Random(0)
     ordered = sorted(edges)

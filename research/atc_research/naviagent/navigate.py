@@ -162,7 +162,6 @@ class _State:
     # -- the four actions ----------------------------------------------------------------------------------------------
 
     async def _done(self, decision: Mapping[str, Any]) -> tuple[str, Fault | None]:
-        """Do one decision: what is observed, and what went wrong."""
         match decision["action"]:
             case "direct_answer":
                 self._results.append(f"{shown(decision.get('intent', ''))}: {shown(decision.get('answer', ''))}")
@@ -200,7 +199,6 @@ class _State:
         return f"error: {shown(call.error)}", fault
 
     async def _retrieved(self, description: str) -> str:
-        """Make candidates of what fits a description, and of what leads there."""
         if not description.strip():
             return "retrieve_api needs a recall_description"
         run = self._run
@@ -215,7 +213,6 @@ class _State:
         return f"candidate tools now: {', '.join(new)}" if new else "no other tool fits"
 
     def _draw(self) -> list[str]:
-        """Draw the tree of what leads to the targets, without the tools that failed; the tools in it."""
         graph = self._graph()
         targets = [name for name in list(self._targets)[-MAX_CANDIDATES:] if name not in self._failed]
         if graph is None or not targets:

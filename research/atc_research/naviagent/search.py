@@ -263,7 +263,6 @@ def must_be_given(schema: JsonSchema, path: Sequence[str]) -> bool:
 
 
 def _suppliers(feeds: Iterable[Feed], key: str, graph: Graph) -> dict[Path, dict[str, Feed]]:
-    """By the place in the arguments of a tool its suppliers, each with its surest feed."""
     suppliers: dict[Path, dict[str, Feed]] = {}
     for feed in feeds:
         if feed.supplier.tool != key and feed.supplier.tool in graph.protocols and feed.weight > 0:

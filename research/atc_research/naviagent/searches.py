@@ -119,7 +119,6 @@ def breadth_first(graph: PaperGraph, target: Api, longest: int = LONGEST) -> fro
 
 
 def _distances(graph: PaperGraph, target: Api, within: Collection[Node] | None = None) -> dict[Node, int]:
-    """Edges from each node to the target, at most :data:`LONGEST`."""
     away: dict[Node, int] = {target: 0}
     queue: deque[Node] = deque([target])
     while queue:
@@ -190,7 +189,6 @@ def _drawn(graph: PaperGraph, parameter: Parameter, draw: random.Random) -> Api:
 
 
 def _grown(graph: PaperGraph, target: Api, genes: Mapping[Parameter, Api], draw: random.Random) -> _Chromosome:
-    """A chromosome with genes for all parameters down to the largest depth; those that are given stay."""
     made: dict[Parameter, Api] = {}
     depths: dict[Api, int] = {target: 0}
     queue = deque([target])
@@ -210,7 +208,6 @@ def _grown(graph: PaperGraph, target: Api, genes: Mapping[Parameter, Api], draw:
 def _decoded(
     graph: PaperGraph, target: Api, genes: Mapping[Parameter, Api]
 ) -> tuple[dict[Node, int], list[tuple[Node, Node, float]]]:
-    """The nodes that lead to the target, with their depth in APIs, and the edges between them."""
     depths: dict[Node, int] = {target: 0}
     edges: list[tuple[Node, Node, float]] = []
     queue = deque([target])

@@ -46,7 +46,6 @@ def leading_to(graph: ToolGraph, targets: Collection[str], search: SearchName, h
 
 
 def _supplied(graph: ToolGraph, targets: Collection[str]) -> dict[tuple[str, str], dict[str, float]]:
-    """By each parameter that others can supply these and the weights, of the tools that can lead to the targets."""
     found: dict[tuple[str, str], dict[str, float]] = {}
     seen, level = {*targets}, [*targets]
     for _ in range(LONGEST):

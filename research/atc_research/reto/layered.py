@@ -99,7 +99,6 @@ class _Run:
             run.begin_stage(inputs={**run.inputs, names[number]: ending.value})
 
     async def _begin(self, number: int) -> Step:
-        """Offer the tools of a step."""
         run, layers = self._run, self._layers
         values = {name: run.inputs[name] for name in layers.names[:number]}
         skipped = [at for at, value in enumerate(values.values()) if value is None]

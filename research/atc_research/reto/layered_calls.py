@@ -171,7 +171,6 @@ class _State:
         return ending
 
     def _missing(self, reply: str, what: str) -> Ending:
-        """The ending of a run whose calls did not bring the answer: by the tool that was broken, where one was."""
         fault = Fault(kind="answer", reason=what[:MAX_MISSING])
         record_step(self._run, reply, fault)
         if self.broken is not None and self.broken.cause is not None:
@@ -238,10 +237,7 @@ class _Layer:
         return next(iter(wrong), None)
 
     async def _called(self, actions: Sequence[Action]) -> list[tuple[Action, Call | None]]:
-        """Make calls as one attempt, and end its stage: those that only read at once, the others in their order.
-
-        After a failed call with effects nothing of the same reply is called; that is ``None``.
-        """
+        """After a failed call with effects nothing of the same reply is called; that is ``None``."""
         run = self._run
         if not actions:
             return []
@@ -273,7 +269,6 @@ class _Layer:
         return [each for each in ended if isinstance(each, Call)]
 
     async def _noted(self, action: Action, call: Call | None) -> Fault | None:
-        """Keep what a call brought; what went wrong."""
         begin = f"{action.tool}({json.dumps(action.arguments, ensure_ascii=False)})"
         if call is None:
             line = _line(begin, _NOT_CALLED)
@@ -310,16 +305,12 @@ def _line(begin: str, what: str) -> str:
 
 
 def _shared_out(lines: Sequence[str]) -> list[str]:
-    """Lines, each cut to its share of the room."""
     room = max(MIN_RESULT, MAX_RESULTS // max(1, len(lines)))
     return [cut(line, room) for line in lines]
 
 
 def _finished(reply: str) -> Mapping[str, Any] | None:
-    """What the last reply says: with ``answer`` the answer, or with ``missing`` what is missing; ``None``: neither.
-
-    An answer that stands there in another form is read too.
-    """
+    """With ``answer`` the answer, or with ``missing`` what is missing. An answer in another form is read too."""
     action = next(iter(actions_of(reply)), None)
     given: Any = action.arguments if action is not None and action.fault is None else None
     if given is None:

@@ -113,7 +113,6 @@ def variables(run: Run, count: int) -> tuple[str, ...]:
 
 
 def _feeds(run: Run, names: Sequence[str]) -> list[Feed]:
-    """All that is known of what feeds what among some tools."""
     graph = run.whole_graph.of(run.all_tools.only(*names).protocols)
     return [feed for name in names for feed in graph.feeds(name)]
 

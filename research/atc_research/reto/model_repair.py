@@ -75,11 +75,7 @@ class ModelRepairs(ArgumentRepairs):
         return attempt.reads and left and not attempt.request.page
 
     async def _made(self, attempt: Attempt, reason: str) -> dict[str, Any] | None:
-        """Return what the model gives in place of arguments. It is asked once about the same ones.
-
-        Raises:
-            CallRefused: the program has ended meanwhile.
-        """
+        """The model is asked once about the same ones. Raises CallRefused where the program has ended meanwhile."""
         broker, protocol = self._run.broker, attempt.granted.protocol
         original = attempt.original or attempt.arguments
         shown = attempt.arguments | {k: v for k, v in original.items() if k not in attempt.arguments}
@@ -123,7 +119,6 @@ class ModelRepairs(ArgumentRepairs):
         return short and self._run.broker.redactor.value(arguments) == arguments
 
     def _accepted(self, said: Any, protocol: Protocol, shown: Mapping[str, Any], reason: str) -> dict[str, Any] | None:
-        """Return what the model said, if it may be sent."""
         if not isinstance(said, dict) or not self._is_showable(said):
             return None
         known = protocol.parameters.get("properties")
@@ -257,14 +252,12 @@ def _is_known(value: Any, known: set[str], shown: str) -> bool:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Yield the words of a text, and its numbers without zeros in front, as they are compared."""
     for match in _WORDS.finditer(unicodedata.normalize("NFKC", text).casefold()):
         word = match[0]
         yield (word.lstrip("0") or "0") if word.isdigit() and len(word) <= _DIGITS else word
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Yield the values in a value that hold no others, and the keys of its objects but for the outermost."""
     waiting: list[tuple[Any, bool]] = [(value, True)]
     while waiting:
         at, outermost = waiting.pop()
@@ -279,7 +272,6 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _named_values(schema: Any) -> Iterator[Any]:
-    """Yield the values that a schema itself names anywhere, and the names of its properties."""
     waiting = [schema]
     while waiting:
         at = waiting.pop()

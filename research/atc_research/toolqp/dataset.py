@@ -100,7 +100,6 @@ class Output:
         return file
 
     def _ids(self, file: IO[bytes], path: Path, of: Callable[[Any], Any]) -> dict[str, str]:
-        """The ids in a file, each with its task."""
         found: dict[str, str] = {}
         file.seek(0)
         for number, line in enumerate(file.read().splitlines(), 1):

@@ -79,7 +79,6 @@ class DocumentSynthesiser(Synthesiser):
 
 
 def _goal(id: str, protocol: Protocol) -> str:
-    """A sub-goal: the beginning of the first sentence, or where there is none, of what the parameters say."""
     said = _told(protocol)
     if not said:
         found = document_fields(id, protocol)
@@ -91,14 +90,12 @@ def _goal(id: str, protocol: Protocol) -> str:
 
 
 def _told(protocol: Protocol) -> str:
-    """The first sentence of a description without the tool's name."""
     text = without_name(first_sentence(protocol.description), protocol)
     text = re.sub(r"^\W*this tool\b\W*(?:is used to|allows you to|can be used to|is|will)?\s*", "", text, flags=re.I)
     return harmless(text.replace("this tool", "it"), _SENTENCE)
 
 
 def _queries(goal: str, id: str, protocol: Protocol, level: int, failed: str) -> Iterator[str]:
-    """The candidates of an attempt, the best kind first."""
     found = document_fields(id, protocol)
     parameters = ", ".join(found.parameters.split()[:_PARAMETERS])
     service = without_name(found.service, protocol)

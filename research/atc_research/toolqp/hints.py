@@ -77,7 +77,6 @@ def hints(id: str, protocol: Protocol, level: int) -> list[str]:
 
 
 def _all_but_the_name(id: str, protocol: Protocol) -> str:
-    """The tool's document as JSON; empty where it says nothing."""
     found = document_fields(id, protocol)
     properties = protocol.parameters["properties"]
     parts = {
@@ -96,7 +95,6 @@ def _type(schema: object) -> str:
 
 
 def _names(protocol: Protocol) -> Iterator[list[str]]:
-    """The tool's names, each as its words."""
     for name in dict.fromkeys((protocol.name, protocol.source.operation)):
         parts = _parts(name)
         if any(len(part) > 1 and part not in _WORDLESS for part in parts):

@@ -108,7 +108,6 @@ async def _closing(work: Coroutine[Any, Any, None], model: Model) -> None:
 
 
 def _report_words_alone(index: ToolIndex) -> None:
-    """Print one line, in place of a Python warning, if the index searches by words alone."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LexicalOnly)
         index.search("tool", limit=1, mode="hybrid")

@@ -77,7 +77,6 @@ def sampled(ask: Ask, temperature: float, seed: int) -> Ask:
 
 
 def _takes(ask: object, *names: str) -> bool:
-    """Whether a callable takes keywords."""
     try:
         parameters = inspect.signature(ask).parameters  # type: ignore[arg-type]
     except (TypeError, ValueError):  # of some builtins nobody can tell

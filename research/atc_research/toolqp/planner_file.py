@@ -98,7 +98,6 @@ def _text(reader: gguf.GGUFReader, key: str) -> str:
 
 
 def _trained(planner: Planner, kind: str, base: Path) -> Iterator[tuple[str, tuple[np.ndarray[Any, Any], Any]]]:
-    """What was trained, by its name in the file, with how it is stored."""
     config = planner.base.config
     names = gguf.get_tensor_name_map(_KINDS[kind], config.num_hidden_layers)
     for own, value in _weights(planner):

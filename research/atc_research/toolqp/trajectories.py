@@ -237,7 +237,6 @@ class Synthesiser:
         )
 
     def _brings(self, found: Search, query: str) -> bool:
-        """Whether a search would go on after a query."""
         if self._turns.patient:
             return True
         if query.casefold() in {turn.query.casefold() for turn in found.turns}:
@@ -327,7 +326,6 @@ class Synthesiser:
         return [(harmless(query, MAX_WORDS), self._nameless(work, found)) for query, found in told]
 
     def _nameless(self, work: _Work, found: Sequence[str]) -> str:
-        """Results in which the wanted tools have no names."""
         shown = []
         for id in found:
             protocol = self._index.protocol(id)
@@ -350,7 +348,6 @@ class Synthesiser:
 
 
 def _nearest(text: str, goals: Sequence[str]) -> int:
-    """The sub-goal that shares most words with a text; of equals the first."""
     has = set(words(text))
     shared = [len(has & set(words(goal))) for goal in goals]
     return shared.index(max(shared))

@@ -59,7 +59,7 @@ def on_grid(costs: NDArray[np.floating], steps: int = 2**24) -> Costs:
 def _augment(
     costs: Costs, row: int, column_of: NDArray[np.int64], row_of: NDArray[np.int64], of_rows: Costs, of_columns: Costs
 ) -> int:
-    """Give one row more a column; how many moves were looked at."""
+    """Return how many moves were looked at."""
     columns = costs.shape[1]
     reached = np.full(columns, np.inf)
     came_from = np.full(columns, -1, np.int64)

@@ -181,7 +181,6 @@ def _pairs(co_usage: CoUsage | None) -> tuple[torch.Tensor, torch.Tensor]:
 def _name(
     vectors: Floats, pairs: torch.Tensor, weights: torch.Tensor, books: tuple[int, ...], options: Options, seed: int
 ) -> str:
-    """Identifies a training: another of its parts is another training."""
     found = hashlib.sha256(json.dumps([asdict(options), books, seed, torch.__version__, list(vectors.shape)]).encode())
     for array in (np.ascontiguousarray(vectors), pairs.numpy(), weights.numpy()):
         found.update(array.tobytes())

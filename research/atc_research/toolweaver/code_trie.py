@@ -77,7 +77,6 @@ class Trie:
         return end - first
 
     def _span(self, prefix: Prefix) -> tuple[int, int]:
-        """Where the documents below a prefix lie among the sorted ones."""
         first, end = 0, len(self)
         if len(prefix) > self.levels:
             return 0, 0
@@ -93,7 +92,6 @@ class Trie:
 
 
 def _starts(columns: NDArray[np.int16]) -> list[NDArray[np.int64]]:
-    """For each level, where among the sorted documents a new prefix of that level begins."""
     levels, count = columns.shape
     found: list[NDArray[np.int64]] = []
     new = np.zeros(count, np.bool_)

@@ -260,7 +260,6 @@ def _train(
 
 
 def _of_runs(store: RunStore) -> Iterator[list[Turn]]:
-    """What each kept run did; one that cannot be read is left out."""
     from atc_research.toolweaver.decoder_trajectories import turns_of
 
     for stored in store.list():

@@ -205,7 +205,6 @@ def _apart(
 
 
 def _groups(prefixes: NDArray[np.int16]) -> list[NDArray[np.int64]]:
-    """The rows of each sequence of codes, in the order of the codes."""
     if not len(prefixes):
         return []
     if not prefixes.shape[1]:

@@ -202,7 +202,6 @@ def dimensions_of(codes: Codes, dimensions: int) -> int:
 
 
 def _layers(codes: Codes) -> list[tuple[Floats, Floats]]:
-    """The weights and the offsets of each layer: the linear map, then those beside it."""
     count = sum(name.startswith(WEIGHT) for name in codes.arrays)
     wanted = [(f"{WEIGHT}{layer}", f"{BIAS}{layer}") for layer in range(count)]
     missing = next((name for pair in wanted for name in pair if name not in codes.arrays), None)
@@ -281,15 +280,11 @@ def carried(codes: Codes, rows: NDArray[np.int64], vectors: Floats) -> Codes | N
 
 
 def _room(codes: Codes, level: int) -> int:
-    """How many tools the levels from one on tell apart."""
     return math.prod(len(book) for book in codes.books[level:])
 
 
 def _free(codes: Codes, taken: NDArray[np.int16], vectors: Floats) -> NDArray[np.int16]:
-    """A free sequence of codes for each vector, in their order.
-
-    At each level that is the nearest code with room: below a full one, no level could tell one more tool apart.
-    """
+    """At each level that is the nearest code with room: below a full one, no level could tell one more tool apart."""
     below: Counter[tuple[int, ...]] = Counter()
     full: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for level in range(codes.levels):

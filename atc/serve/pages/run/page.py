@@ -126,7 +126,6 @@ def run_file(stored: StoredRun, *, most_whole: int = MOST_WHOLE) -> RunFile:
 
 
 def _limits(stored: StoredRun) -> Limits:
-    """How much of each value is shown: the more calls, the less."""
     calls = sum(event["kind"] == "call_ended" for event in stored.events())
     return Limits(room=max(_LEAST, min(LIMITS.room, MOST_SHOWN // (2 * calls or 1))))
 
