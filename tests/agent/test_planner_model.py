@@ -22,6 +22,12 @@ TASK = "shall I take an umbrella?"
 TWO_STEPS = "look up the forecast for a place, and then say whether it rains there"
 
 
+@pytest.fixture(autouse=True)
+def _by_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether an encoder is on this machine changes nothing here."""
+    monkeypatch.setattr("atc.catalogue.index.retriever.encoder_for", lambda count: (None, []))
+
+
 def tools() -> Toolset:
     weather = make_tool("get_weather", lambda _: "rain")
     described = Tool(weather.protocol.model_copy(update={"description": "Forecast for a place."}), weather.transport)
