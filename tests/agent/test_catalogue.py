@@ -106,7 +106,7 @@ def test_of_many_tools_each_says_why_it_is_offered() -> None:
     assert list(sketch.tools)[:2] == ["forecast", "find_city"]
     assert sketch.why["forecast"].kind == "words"
     assert sketch.why["find_city"].model_dump() == {
-        "kind": "supplies", "tool": "forecast", "parameter": "city_id", "number": 0, "path": (),
+        "kind": "supplies", "tool": "forecast", "parameter": "city_id", "number": 0,
     }  # fmt: skip
     assert (sketch.of, sketch.sure) == (42, False)
 

@@ -338,17 +338,6 @@ def test_a_stage_that_cannot_be_written_is_not_begun(tmp_path: Path) -> None:
     assert (journal.stage, journal.inputs) == (0, {})
 
 
-def test_a_journal_without_stages_is_read_as_stage_0(tmp_path: Path) -> None:
-    """As it was written before there were stages and marks: what was begun may have been sent."""
-    path = tmp_path / "journal.jsonl"
-    begun = '{"call": %d, "begin": "book", "key": "%s", "args": {"n": %d}, "effect": "write", "attempt": 0}\n'
-    path.write_text(begun % (1, "k1", 1) + '{"call": 1, "value": "ok"}\n' + begun % (2, "k2", 2))
-    journal = Journal(path)
-    assert [(e.stage, e.state, e.in_doubt) for e in journal.entries.values()] == [(0, "done", False), (0, "open", True)]
-    journal.require([(1, False), (2, True)])
-    journal.close()
-
-
 def test_after_a_crash_only_what_ran_since_is_committed(tmp_path: Path) -> None:
     """A stage that begins right after a resume commits nothing: nobody knows which program had succeeded."""
     path = tmp_path / "journal.jsonl"
