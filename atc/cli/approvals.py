@@ -43,7 +43,7 @@ def approvals(as_json: options.Json = False) -> None:
     index = RunIndex(store)
     for _ in index.refresh():
         pass
-    waiting = waiting_runs(store, [row.run_id for row in index.rows() if row.status == "waiting"])
+    waiting = waiting_runs(store, [row.run_id for row in index.rows() if row.status in ("waiting", "unreadable")])
     if as_json:
         print_json([_as_json(run) for run in waiting])
         return
