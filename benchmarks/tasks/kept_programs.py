@@ -94,7 +94,7 @@ def rows_of(arm: str, model: str, file: Path) -> None:
 def main(
     arm: Annotated[str, typer.Option(help="`plain` or `kept`.")] = "",
     model: Annotated[str, typer.Option(help="The model that writes.")] = "embedded",
-    file: Annotated[Path, typer.Option("--out", help="Where rows are appended.")] = PUBLISHED / "kept.jsonl",
+    file: Annotated[Path, typer.Option("--out", help="Where rows are appended.")] = PUBLISHED / "kept" / "large.jsonl",
     summary: Annotated[Path | None, typer.Option(help="Print what the rows of this file say.")] = None,
 ) -> None:
     if summary is None:

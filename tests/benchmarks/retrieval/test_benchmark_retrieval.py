@@ -112,7 +112,7 @@ def test_one_conversation_serves_all_fusions(data: Path) -> None:
     names = ("plan", "plan-only", "plan-only-peak")
     arms = retrieval.arms_of([METHODS[name] for name in names], ["hybrid"])
     queries = catalogues.queries(sources=["films"])
-    asyncio.run(retrieval._run(bench, arms, queries, False, data / "rows.jsonl"))
+    asyncio.run(retrieval._run(bench, arms, queries, data / "rows.jsonl"))
     assert len(inner.prompts) == 2  # a plan, and what came after it
     rows = {row.method: row for row in read_rows(data / "rows.jsonl")}
     assert [rows[name].calls for name in names] == [2, 1, 1]

@@ -177,7 +177,7 @@ def test_a_run_of_so_many_minutes_begins_no_try_later(tmp_path: Path, capsys: py
 
 
 def test_a_transcript_tells_what_was_said_and_called_in_its_order(tmp_path: Path) -> None:
-    replies = ['```python\norder(item="moon")\n```', GOOD]
+    replies = ['```python\nanswer = order(item="moon")\n```', GOOD]
     (row,) = ran(planned(limit=1, transcripts=tmp_path / "said"), replies, tmp_path / "rows.jsonl")
     said = (tmp_path / "said" / "shop" / "pen-0.atc.0.md").read_text()
     parts = ["Order a pen", "answer: 7", "## system", '"moon"', 'refused: "not for sale"', 'answer = order(item="pen")']

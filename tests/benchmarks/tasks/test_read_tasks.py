@@ -103,10 +103,10 @@ def test_the_summary_begins_with_what_nobody_has_read() -> None:
 
 
 def test_a_rule_can_be_taken_away_by_the_name_of_a_system() -> None:
-    whole, one, two = systems_of("atc, atc-rules:key-spelling,atc-rules:idle-call+last-variable")
+    whole, one, two = systems_of("atc, atc-rules:key-spelling,atc-rules:idle-call+name-spelling")
     assert (whole.name, one.name) == ("atc", "atc-rules:key-spelling")
     assert isinstance(two, Atc)
-    assert two._settings == {"rules": "-idle-call,-last-variable"}
+    assert two._settings == {"rules": "-idle-call,-name-spelling"}
     with pytest.raises(UsageError, match="there is no rule key-spellin;"):
         systems_of("atc-rules:key-spellin")
     with pytest.raises(UsageError, match="there is no nobody"):
