@@ -116,22 +116,6 @@ def agent(model: list[Any], book: Any, tmp_path: Path, **settings: Any) -> Agent
     return Agent(tools, model=FakeModel(model), approve="always", **given)
 
 
-def test_a_revised_program_books_nothing_twice(tmp_path: Path) -> None:
-    booked: list[int] = []
-
-    def book(arguments: dict[str, Any]) -> Any:
-        booked.append(arguments["n"])
-        return {"id": 100 + arguments["n"]}
-
-    replies = [
-        BOOKS.format(rest="answer = first['nothing']"),
-        BOOKS.format(rest="answer = [first['id'], second['id']]"),
-    ]
-    result = agent(replies, book, tmp_path).run("book two")
-    assert (result.status, result.value, booked) == ("answered", [101, 102], [1, 2])
-    assert [call.status for call in result.calls] == ["ok"] * 3 + ["replayed"] * 3
-
-
 def test_a_run_whose_journal_lost_something_is_refused_or_does_nothing_again(tmp_path: Path) -> None:
     """Cut at every line end, emptied, without its line ends: the trace knows which calls were begun."""
     booked: list[int] = []

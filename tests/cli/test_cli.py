@@ -68,27 +68,6 @@ def test_what_is_no_type_is_wrong_use_and_the_choices_are_listed(given: str) -> 
         assert "number, text, list, yes/no, record, FILE.json" in ran.stderr
 
 
-def test_the_sizes_of_context_and_prompt_are_options_and_the_endpoint_is_shown_first(endpoint: Any) -> None:
-    server = endpoint(says(GOOD))
-    ran = atc(
-        "run",
-        "double 21",
-        "--tools",
-        "tools.py",
-        "--trace",
-        "--set",
-        "context_tokens=9000",
-        "--set",
-        "prompt_tokens=1500",
-    )
-    assert ran.exit_code == 0
-    assert ran.stdout.splitlines()[0].endswith(f" at {server.url}")
-    trace = Path(ran.stdout.strip().splitlines()[-1].removeprefix("trace: "))
-    started = json.loads(trace.read_text().splitlines()[0])["data"]
-    assert (started["settings"]["context_tokens"], started["settings"]["prompt_tokens"]) == (9000, 1500)
-    assert started["endpoint"] == server.url
-
-
 def test_json_is_the_result_and_nothing_else(endpoint: Any) -> None:
     endpoint(says(GOOD))
     ran = atc("run", "double 21", "--tools", "tools.py", "--json", "--trace")
@@ -106,13 +85,6 @@ def test_a_task_is_read_from_standard_input(endpoint: Any) -> None:
     server = endpoint(says(GOOD))
     assert atc("run", "-", "--tools", "tools.py", "--json", stdin="double 21 from a pipe\n").exit_code == 0
     assert "double 21 from a pipe" in server.requests[0]["messages"][-1]["content"]
-
-
-def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
-    endpoint(says("I have no idea."))
-    ran = atc("run", "double 21", "--tools", "tools.py", "--set", "max_revisions=0")
-    assert ran.exit_code == 1
-    assert "── unsolved ──" in ran.stdout
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,13 @@ from atc.serve.mcp.server import Face
 from atc.settings import Settings
 from atc.tools.tool import Tool
 from tests.support.inline import Inline
-from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, run
-from tests.support.mcp_http import ANN, BOB, calling, locked
+from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, Book, User, both_eras, run
+from tests.support.mcp_http import ANN, BOB, Caller, calling, locked, result_of
 from tests.support.permissions import written
 from tests.support.tools import make_tool
 
 RULES = 'untrusted = ["read_mail"]\n[[rules]]\nallow = "append_line"\n'
 WRITE = "answer = append_line(text='one')"
-both_eras = pytest.mark.parametrize("mode", [LEGACY, MODERN])
 
 
 def mail(size: int = 1) -> Tool:
@@ -64,10 +63,6 @@ def asked(folder: Path, mode: str, *sources: str | Callable[[Client], Awaitable[
 @both_eras
 def test_a_program_after_a_report_of_what_strangers_wrote_is_asked_about(tmp_path: Path, mode: str) -> None:
     assert asked(tmp_path, mode, "answer = len(read_mail()['text'])", WRITE) == ["answered", "denied"]
-
-
-def test_a_report_of_a_failure_shows_it_too(tmp_path: Path) -> None:
-    assert asked(tmp_path, LEGACY, "answer = read_mail()['no']", WRITE, jail=True) == ["unsolved", "denied"]
 
 
 def test_what_was_looked_up_shows_nothing(tmp_path: Path) -> None:
@@ -118,6 +113,12 @@ def test_a_yes_to_later_calls_of_a_tool_covers_none_of_these(tmp_path: Path) -> 
     assert asyncio.run(main()) == 3
 
 
+async def sent(caller: Caller, session: str, source: str, **given: Any) -> dict[str, Any]:
+    """The report of a program that is sent over HTTP."""
+    reply = await caller.call("run_program", {"source": source, **given}, session=session)
+    return dict(result_of(reply)["structuredContent"])
+
+
 def test_another_session_is_another_reader_until_it_reads_what_was_kept(tmp_path: Path) -> None:
     """Over HTTP, where a principal has any number of sessions."""
 
@@ -125,19 +126,13 @@ def test_another_session_is_another_reader_until_it_reads_what_was_kept(tmp_path
         made = gateway(tmp_path, mail(size=5_000), Book().tool)
         async with calling(locked(), behind=made) as caller:
             one, other = await caller.open(), await caller.open()
-
-            async def sent(source: str, session: str) -> dict[str, Any]:
-                reply = await caller.call("run_program", {"source": source}, session=session)
-                found: dict[str, Any] = _result(reply.text)["structuredContent"]
-                return found
-
-            read = await sent("answer = read_mail()", one)
-            assert (await sent("answer = append_line(text='a')", other))["status"] == "answered"
-            assert (await sent("answer = append_line(text='b')", one))["status"] != "answered"
+            read = await sent(caller, one, "answer = read_mail()")
+            assert (await sent(caller, other, "answer = append_line(text='a')"))["status"] == "answered"
+            assert (await sent(caller, one, "answer = append_line(text='b')"))["status"] != "answered"
             params = {"uri": read["links"][0]["uri"]}
             body = {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": params}
             await caller.send(body=body, mcp_session_id=other, mcp_protocol_version="2025-11-25")
-            assert (await sent("answer = append_line(text='c')", other))["status"] != "answered"
+            assert (await sent(caller, other, "answer = append_line(text='c')"))["status"] != "answered"
 
     asyncio.run(main())
 
@@ -149,15 +144,9 @@ def test_a_kept_value_that_a_program_is_given_is_what_strangers_wrote(tmp_path: 
         made = gateway(tmp_path, mail(size=5_000), Book().tool)
         async with calling(locked(), behind=made) as caller:
             one, other = await caller.open(), await caller.open()
-
-            async def sent(source: str, session: str, **given: Any) -> dict[str, Any]:
-                reply = await caller.call("run_program", {"source": source, **given}, session=session)
-                found: dict[str, Any] = _result(reply.text)["structuredContent"]
-                return found
-
-            link = (await sent("answer = read_mail()", one))["links"][0]["uri"]
+            link = (await sent(caller, one, "answer = read_mail()"))["links"][0]["uri"]
             inputs = {"mail": {"$resource": link}}
-            report = await sent("answer = append_line(text=mail['text'][:9])", other, inputs=inputs)
+            report = await sent(caller, other, "answer = append_line(text=mail['text'][:9])", inputs=inputs)
             assert report["status"] in ("denied", "waiting"), report
 
     asyncio.run(main())
@@ -187,16 +176,10 @@ def test_where_the_protocol_has_no_session_all_that_a_principal_was_shown_counts
         async with calling(locked(), behind=made) as caller:
             for token, source in ((ANN, "answer = read_mail()"), (ANN, WRITE), (BOB, WRITE)):
                 reply = await caller.call("run_program", {"source": source}, token)
-                done.append(_result(reply.text)["structuredContent"]["status"] == "answered")
+                done.append(result_of(reply)["structuredContent"]["status"] == "answered")
         return done
 
     assert asyncio.run(main()) == [True, False, True]
-
-
-def _result(text: str) -> dict[str, Any]:
-    line = next((each[6:] for each in text.splitlines() if each.startswith("data: {")), text)
-    found: dict[str, Any] = json.loads(line)["result"]
-    return found
 
 
 @both_eras

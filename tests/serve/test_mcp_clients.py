@@ -497,22 +497,6 @@ def test_an_entry_that_was_written_by_hand_is_taken_out(tmp_path: Path) -> None:
     assert desk.servers == {"git": GIT}
 
 
-def test_an_installation_that_was_cut_off_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = config(git=GIT)
-    desk = Desk(tmp_path, text=before)
-    with monkeypatch.context() as patched:
-        patched.setattr("atc.cli.clients.state.ConfigFile.write", lambda *_a, **_k: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            desk.install(move=True)
-    assert desk.text == before
-    assert desk.behind() == {"git": GIT}
-    desk.install(move=True)
-    assert list(desk.servers) == ["atc"]
-    desk.uninstall()
-    assert desk.text == before
-    assert desk.behind() == {}
-
-
 def test_an_installation_that_was_cut_off_puts_nothing_in_two_places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

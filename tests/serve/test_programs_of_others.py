@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -102,31 +101,6 @@ def test_a_class_is_no_answer_and_the_report_says_so(source: str) -> None:
     asyncio.run(main())
 
 
-def test_what_succeeded_beside_a_failure_is_not_called_again() -> None:
-    calls, fails = list[int](), [True]
-
-    def check(given: dict[str, Any]) -> str:
-        if fails.pop() if fails else False:
-            raise RuntimeError("not now")
-        return "well"
-
-    source = "answer = parallel(lambda: double(n=1), lambda: check(n=0), lambda: double(n=2))"
-
-    async def main() -> None:
-        async with (
-            gateway_of(doubling(calls), make_tool("check", check), jail=True) as gateway,
-            connected(gateway, MODERN) as client,
-        ):
-            first = await run(client, source)
-            assert (first["status"], first["fault"]["tool"]) == ("unsolved", "check")
-            assert sum(each.get("times", 1) for each in first["calls"]) == 3  # in any order: they are made at once
-            assert [each["tool"] for each in first["calls"] if each.get("status", "ok") != "ok"] == ["check"]
-            assert (await run(client, source, run=first["run"]))["value"] == [{"n": 2}, "well", {"n": 4}]
-
-    asyncio.run(main())
-    assert sorted(calls) == [1, 2]
-
-
 @pytest.mark.parametrize("caught", ["BaseException", "Exception", "ToolError"])
 def test_a_write_that_is_refused_is_no_success_whatever_the_program_catches(caught: str) -> None:
     book = Book()
@@ -172,23 +146,6 @@ def test_what_a_run_did_before_its_server_ended_amid_a_question_is_done_once(tmp
 
     asyncio.run(main())
     assert (counted, book.lines) == ([1], ["one"])
-
-
-def test_an_answer_of_four_long_parts_says_first_that_it_is_cut_and_is_whole_as_a_resource() -> None:
-    part = make_tool("get_part", lambda given: "x" * 12_000, n=NUMBER, required=("n",))
-
-    async def main() -> None:
-        async with gateway_of(part, jail=True) as gateway, connected(gateway, MODERN) as client:
-            result = await client.call_tool("run_program", {"source": "answer = [get_part(n=n) for n in range(4)]"})
-            assert isinstance(result.content[0], types.TextContent)
-            assert result.content[0].text.startswith('{"cut": ')
-            assert result.structured_content is not None
-            (link,) = result.structured_content["links"]
-            (whole,) = (await client.read_resource(link["uri"])).contents
-            assert isinstance(whole, types.TextResourceContents)
-            assert json.loads(whole.text) == ["x" * 12_000] * 4
-
-    asyncio.run(main())
 
 
 CHANNEL = "by the channel to the host"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 from typer.testing import Result as Ran
 
+from atc.calls import question
 from atc.cli import app
 from tests.support.fake_openai_server import Server, Step, serving
 
@@ -48,10 +50,22 @@ def settle(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATC_MODEL", "tiny")
     monkeypatch.setenv("ATC_SENTENCE", "false")
     Path("tools.py").write_text(TOOLS)
+    sys.modules.pop("tools", None)  # as in a process of its own
 
 
 def atc(*arguments: str, stdin: str | None = None) -> Ran:
     return CliRunner().invoke(app, list(arguments), input=stdin, catch_exceptions=False)
+
+
+def at_a_terminal(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    """Answer what is asked from here on with these lines, as at a terminal."""
+    typed = iter(lines)
+
+    async def line(*_: int) -> str:
+        return next(typed)
+
+    monkeypatch.setattr(question, "has_terminal", lambda: True)
+    monkeypatch.setattr(question, "_line", line)
 
 
 @contextmanager
