@@ -142,25 +142,6 @@ def test_a_run_whose_journal_lost_something_is_refused_or_does_nothing_again(tmp
     assert all("start the task anew" in way for way in ways if way != "in_doubt")
 
 
-def test_a_write_in_doubt_is_in_the_result_and_never_repeated(tmp_path: Path) -> None:
-    booked: list[int] = []
-
-    async def book(arguments: dict[str, Any]) -> Any:
-        booked.append(arguments["n"])
-        if arguments["n"] == 2:
-            await asyncio.sleep(30)
-        return "ok"
-
-    made = agent([BOOKS.format(rest="answer = 1")] * 9, book, tmp_path, call_timeout_s=1.0, max_revisions=2)
-    result = made.run("book two")
-    assert (result.status, len(result.revisions)) == ("in_doubt", 1)
-    assert made.resume("last").status == "in_doubt"
-    assert booked == [1, 2]
-    assert [(call.tool, call.arguments, call.error_status) for call in result.in_doubt] == [
-        ("book", {"n": 2}, "timeout")
-    ]
-
-
 def test_a_budget_that_ends_in_the_middle_of_a_write_leaves_it_in_doubt(tmp_path: Path) -> None:
     begun: list[int] = []
 

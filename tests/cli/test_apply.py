@@ -16,7 +16,7 @@ from tests.support.fake_openai_server import Server, says
 PROGRAM = "```python\nanswer = [book(n=n) for n in (4, 5)]\n```"
 
 
-pytestmark = pytest.mark.usefixtures("settled")
+pytestmark = pytest.mark.usefixtures("settled_anew")
 
 
 def test_a_plan_is_shown_and_applied_after_one_yes(

@@ -24,7 +24,7 @@ def resume(*options: str) -> Ran:
 PROGRAM = "```python\nanswer = book(n=4)\n```"
 
 
-pytestmark = pytest.mark.usefixtures("settled")
+pytestmark = pytest.mark.usefixtures("settled_anew")
 
 
 def test_a_run_stops_at_a_write_and_goes_on_after_a_yes(

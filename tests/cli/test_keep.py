@@ -29,7 +29,7 @@ DOUBLED = "```python\nanswer = [double(n=n) for n in [4, 5]]\n```"
 LOOKED = ("```python\nlook(double(n=21))\n```", "```python\nanswer = double(n=42)\n```")
 
 
-pytestmark = pytest.mark.usefixtures("settled")
+pytestmark = pytest.mark.usefixtures("settled_anew")
 
 
 def ran(endpoint: Callable[..., Server], task: str, *replies: str) -> None:

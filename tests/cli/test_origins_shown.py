@@ -43,7 +43,7 @@ LINE = 'from = { to = ["tool:get_contact.iban", "via tool:read_mail.sender"] }'
 
 
 @pytest.fixture
-def start(settled: None, endpoint: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def start(settled_anew: None, endpoint: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("COLUMNS", "200")
     Path("tools.py").write_text(TOOLS)
     monkeypatch.setenv("ATC_PERMISSIONS", str(file_of(tmp_path, 'untrusted = "read_mail"\n')))

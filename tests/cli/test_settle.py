@@ -55,7 +55,7 @@ def atc(*arguments: str, stdin: str | None = None) -> Ran:
 
 
 @pytest.fixture(autouse=True)
-def _shop(settled: None) -> None:
+def _shop(settled_anew: None) -> None:
     Path("tools.py").write_text(TOOLS)
 
 

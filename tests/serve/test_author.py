@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,10 @@ from mcp import Client
 from atc import Toolset
 from atc.serve.mcp.client import MOST_SESSIONS, Sessions
 from atc.serve.mcp.gateway import Gateway, Options
-from atc.serve.mcp.server import Face
 from atc.settings import Settings
 from atc.tools.tool import Tool
 from tests.support.inline import Inline
-from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, Book, User, both_eras, run
+from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, Book, User, both_eras, connected, run
 from tests.support.mcp_http import ANN, BOB, Caller, calling, locked, result_of
 from tests.support.permissions import written
 from tests.support.tools import make_tool
@@ -40,21 +40,26 @@ def gateway(folder: Path, *tools: Tool, rules: str = RULES, jail: bool = False, 
     return made
 
 
-def asked(folder: Path, mode: str, *sources: str | Callable[[Client], Awaitable[Any]], **how: Any) -> list[str]:
+@asynccontextmanager
+async def client_of(made: Gateway, mode: str, user: User | None = None) -> AsyncIterator[Client]:
+    try:
+        async with connected(made, mode, user) as client:
+            yield client
+    finally:
+        await made.aclose()
+
+
+def asked(folder: Path, mode: str, *sources: str | Callable[[Client], Awaitable[Any]]) -> list[str]:
     """The statuses of programs that one client sends, and of its calls; its user says no to every question."""
     statuses = []
 
     async def main() -> None:
-        made = gateway(folder, mail(size=5_000), Book().tool, **how)
-        try:
-            async with Client(Face(made).server, mode=mode, elicitation_callback=User([DECLINE]), cache=None) as client:
-                for source in sources:
-                    if isinstance(source, str):
-                        statuses.append((await run(client, source))["status"])
-                    else:
-                        await source(client)
-        finally:
-            await made.aclose()
+        async with client_of(gateway(folder, mail(size=5_000), Book().tool), mode, User([DECLINE])) as client:
+            for source in sources:
+                if isinstance(source, str):
+                    statuses.append((await run(client, source))["status"])
+                else:
+                    await source(client)
 
     asyncio.run(main())
     return statuses
@@ -83,14 +88,10 @@ def test_a_report_has_what_strangers_wrote_as_data_alone(tmp_path: Path, source:
     tool = make_tool("read_mail", lambda _: {"text": order})
 
     async def main() -> tuple[str, dict[str, Any]]:
-        made = gateway(tmp_path, tool, jail=True)
-        try:
-            async with Client(Face(made).server, mode=LEGACY, cache=None) as client:
-                result = await client.call_tool("run_program", {"source": source})
-                assert isinstance(result.content[0], types.TextContent)
-                return result.content[0].text, result.structured_content or {}
-        finally:
-            await made.aclose()
+        async with client_of(gateway(tmp_path, tool, jail=True), LEGACY) as client:
+            result = await client.call_tool("run_program", {"source": source})
+            assert isinstance(result.content[0], types.TextContent)
+            return result.content[0].text, result.structured_content or {}
 
     text, report = asyncio.run(main())
     assert json.loads(text) == report
@@ -101,13 +102,10 @@ def test_a_report_has_what_strangers_wrote_as_data_alone(tmp_path: Path, source:
 
 def test_a_yes_to_later_calls_of_a_tool_covers_none_of_these(tmp_path: Path) -> None:
     async def main() -> int:
-        made, user = gateway(tmp_path, mail(), Book().tool), User([ACCEPT])
-        try:
-            async with Client(Face(made).server, mode=LEGACY, elicitation_callback=user, cache=None) as client:
-                await run(client, "answer = read_mail()")
-                await run(client, "for n in range(3):\n    append_line(text=str(n))\nanswer = 1")
-        finally:
-            await made.aclose()
+        user = User([ACCEPT])
+        async with client_of(gateway(tmp_path, mail(), Book().tool), LEGACY, user) as client:
+            await run(client, "answer = read_mail()")
+            await run(client, "for n in range(3):\n    append_line(text=str(n))\nanswer = 1")
         return len(user.seen)
 
     assert asyncio.run(main()) == 3
@@ -156,7 +154,7 @@ def test_a_kept_value_that_a_program_is_given_is_what_strangers_wrote(tmp_path: 
 def test_what_lifts_the_authors_taint_makes_a_kept_value_no_word_of_the_author(tmp_path: Path, given: bool) -> None:
     async def main() -> None:
         made = gateway(tmp_path, mail(size=5_000), Book().tool, rules=f'after_untrusted = "allow"\n{RULES}')
-        async with Client(Face(made).server, mode=LEGACY, elicitation_callback=User([DECLINE]), cache=None) as client:
+        async with client_of(made, LEGACY, User([DECLINE])) as client:
             link = (await run(client, "answer = read_mail()"))["links"][0]["uri"]
             inputs: dict[str, Any] = {"mail": {"$resource": link}}
             source = "answer = append_line(text=mail['text'][:9])"
@@ -165,7 +163,6 @@ def test_what_lifts_the_authors_taint_makes_a_kept_value_no_word_of_the_author(t
             assert (first["status"], again["status"]) == ("denied" if given else "answered", "denied")
             own = {"mail": {"text": "one"}}
             assert (await run(client, source, inputs=own))["status"] == "answered", "that is the author's own word"
-        await made.aclose()
 
     asyncio.run(main())
 
@@ -185,16 +182,10 @@ def test_where_the_protocol_has_no_session_all_that_a_principal_was_shown_counts
 @both_eras
 def test_tools_that_a_client_calls_itself_show_it_as_well(tmp_path: Path, mode: str) -> None:
     async def main() -> list[bool | None]:
-        direct = ("read_mail", "append_line")
-        face, book = Face(gateway(tmp_path, mail(), Book().tool, direct=direct)), {"text": "one"}
-        try:
-            user = User([DECLINE])
-            async with Client(face.server, mode=mode, elicitation_callback=user, cache=None) as client:
-                calls = [("append_line", book), ("read_mail", {}), ("append_line", {"text": "two"})]
-                return [(await client.call_tool(name, given)).is_error for name, given in calls]
-        finally:
-            await face.aclose()
-            await face.gateway.aclose()
+        made = gateway(tmp_path, mail(), Book().tool, direct=("read_mail", "append_line"))
+        async with client_of(made, mode, User([DECLINE])) as client:
+            calls = [("append_line", {"text": "one"}), ("read_mail", {}), ("append_line", {"text": "two"})]
+            return [(await client.call_tool(name, given)).is_error for name, given in calls]
 
     assert asyncio.run(main()) == [False, False, True]
 

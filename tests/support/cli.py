@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -50,7 +49,6 @@ def settle(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATC_MODEL", "tiny")
     monkeypatch.setenv("ATC_SENTENCE", "false")
     Path("tools.py").write_text(TOOLS)
-    sys.modules.pop("tools", None)  # as in a process of its own
 
 
 def atc(*arguments: str, stdin: str | None = None) -> Ran:
