@@ -296,7 +296,7 @@ def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path) -> None:
 
 
 def test_a_run_takes_a_permissions_file_and_read_only_mode(tmp_path: Path) -> None:
-    for options in (["--permissions", "none.toml"], ["--permissions", "permissions.toml", "--only", "slow"]):
+    for options in (["--set", "permissions=none.toml"], ["--set", "permissions=permissions.toml", "--only", "slow"]):
         ran = atc("run", "Do it", "--tools", "tools.py", *options)
         assert ran.exit_code == 2
     assert "leaves none of the 1 tools" in ran.stderr

@@ -133,10 +133,11 @@ async def never(params: Any) -> Any:
 def test_a_client_that_gives_no_answer_is_refused_and_told_why_where_nothing_waits(
     answering: Callable[[Any], Any], wait_s: float, said: str
 ) -> None:
-    book, user, given = Book(), User([answering]), {"ask_wait_s": wait_s, "approve": "never"}
+    book, user = Book(), User([answering])
 
     async def main() -> None:
-        async with gateway_of(book.tool, **given) as gateway, connected(gateway, LEGACY, user) as client:
+        opened = gateway_of(book.tool, ask_wait_s=wait_s, approve="never")
+        async with opened as gateway, connected(gateway, LEGACY, user) as client:
             report = await run(client, WRITE)
             assert (report["status"], said in str(report)) == ("denied", True), report
 

@@ -116,7 +116,7 @@ def test_a_write_that_is_refused_is_no_success_whatever_the_program_catches(caug
 def test_what_a_run_did_before_its_server_ended_amid_a_question_is_done_once(tmp_path: Path) -> None:
     counted, book = list[int](), Book()
     counter = make_tool("add_one", lambda _: counted.append(1) or len(counted), Effect.WRITE)  # type: ignore[func-returns-value]
-    given = {"jail": True, "permissions": file_of(tmp_path, '[[rules]]\nallow = "add_one"\n')}
+    given: dict[str, Any] = {"jail": True, "permissions": file_of(tmp_path, '[[rules]]\nallow = "add_one"\n')}
 
     async def main() -> None:
         async with gateway_of(counter, book.tool, **given) as ends, connected(ends, MODERN, User()) as client:
