@@ -85,7 +85,7 @@ def test_two_equal_calls_bear_two_keys_and_no_program_fills_one(orders: Orders, 
     ("how", "settings"),
     [
         (broken(1), {}),
-        (lambda _: time.sleep(20), {"call_timeout_s": 2.0}),  # type: ignore[func-returns-value]
+        (lambda _: time.sleep(20), {"call_timeout_s": 2.0}),
         (lambda _: (500, {"error": "?"}), {}),
         (lambda _: (503, {"error": "?"}), {}),
     ],
