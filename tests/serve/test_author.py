@@ -70,6 +70,10 @@ def test_a_program_after_a_report_of_what_strangers_wrote_is_asked_about(tmp_pat
     assert asked(tmp_path, mode, "answer = len(read_mail()['text'])", WRITE) == ["answered", "denied"]
 
 
+def test_a_report_of_a_failure_shows_it_too(tmp_path: Path) -> None:
+    assert asked(tmp_path, LEGACY, "answer = read_mail()['no']", WRITE) == ["unsolved", "denied"]
+
+
 def test_what_was_looked_up_shows_nothing(tmp_path: Path) -> None:
     async def looked_up(client: Client) -> None:
         await client.list_tools()
