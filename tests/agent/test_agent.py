@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from atc import Agent, Result, RunFailed, Toolset, UsageError
+from atc import Agent, Result, RunFailed, UsageError
 from atc.errors import ModelError, ModelUnavailable
 from atc.models.base import Message, Reply
 from atc.models.fake import FakeModel, Scripted
-from atc.result import Effect
 from atc.sandboxes.process.driver import ProcessSandbox
 from tests.support.agent import BAD, GOOD, agent, double, slow
 from tests.support.fake_openai_server import fails, says, serving
@@ -101,14 +100,6 @@ def test_a_budget_that_is_used_up_ends_the_run(settings: dict[str, Any], words: 
     assert time.monotonic() - began < 25
     with pytest.raises(RunFailed, match="budget"):
         result.unwrap()
-
-
-def test_a_run_has_so_many_tool_calls() -> None:
-    program = "```python\nanswer = sum(double(n=n) for n in range(9))\n```"
-    result = agent(program, max_calls=4, max_revisions=0).run("sum")
-    assert (result.status, result.usage.tool_calls) == ("unsolved", 4)
-    assert result.fault is not None
-    assert "4 tool calls" in result.fault.message
 
 
 def test_a_model_that_fails_in_the_middle_is_a_result() -> None:
@@ -243,20 +234,3 @@ def test_runs_are_for_their_owner_only() -> None:
     folder = Path(result.trace).parent
     assert folder.stat().st_mode & 0o077 == 0
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
-
-
-# -- approval --------------------------------------------------------------------------------------------------------
-
-
-def test_effects_wait_for_a_yes() -> None:
-    booked: list[Any] = []
-    tools = Toolset([make_tool("book", lambda a: booked.append(a) or "done", Effect.WRITE)])
-    program = "```python\ntry:\n    answer = book(n=1)\nexcept ToolError as error:\n    answer = error.status\n```"
-    for verdict, expected in ((True, "done"), (False, None)):
-        made = Agent(
-            tools, model=FakeModel([program] * 9), sentence=False, max_revisions=0, approve=lambda _, v=verdict: v
-        )
-        result = made.run("book it")
-        assert (result.value if result.status == "answered" else None) == expected
-    assert booked == [{"n": 1}]
-    assert result.calls[0].error_status == "denied"

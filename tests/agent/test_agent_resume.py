@@ -95,13 +95,6 @@ def test_a_resume_offers_what_the_run_called_and_names_what_is_gone() -> None:
     assert "is not there any more" in outcomes.remark(result.remarks[-1].message, result.remarks[-1].case)
 
 
-def test_a_run_that_answered_is_not_resumed() -> None:
-    made = agent("```python\nanswer = book(n=1)\n```", tools=Toolset([make_tool("book", lambda a: 7, Effect.WRITE)]))
-    assert made.run("book one").value == 7
-    with pytest.raises(UsageError, match="ended with an answer: there is nothing to resume"):
-        made.resume("last")
-
-
 def test_a_resumed_run_writes_on_in_its_trace() -> None:
     run_id, _ = cut_off(BOOK)
     made = agent(tools=Toolset([make_tool("book", lambda a: None, Effect.WRITE)]))

@@ -116,22 +116,6 @@ def agent(model: list[Any], book: Any, tmp_path: Path, **settings: Any) -> Agent
     return Agent(tools, model=FakeModel(model), approve="always", **given)
 
 
-def test_a_revised_program_books_nothing_twice(tmp_path: Path) -> None:
-    booked: list[int] = []
-
-    def book(arguments: dict[str, Any]) -> Any:
-        booked.append(arguments["n"])
-        return {"id": 100 + arguments["n"]}
-
-    replies = [
-        BOOKS.format(rest="answer = first['nothing']"),
-        BOOKS.format(rest="answer = [first['id'], second['id']]"),
-    ]
-    result = agent(replies, book, tmp_path).run("book two")
-    assert (result.status, result.value, booked) == ("answered", [101, 102], [1, 2])
-    assert [call.status for call in result.calls] == ["ok"] * 3 + ["replayed"] * 3
-
-
 def test_a_run_whose_journal_lost_something_is_refused_or_does_nothing_again(tmp_path: Path) -> None:
     """Cut at every line end, emptied, without its line ends: the trace knows which calls were begun."""
     booked: list[int] = []
@@ -156,25 +140,6 @@ def test_a_run_whose_journal_lost_something_is_refused_or_does_nothing_again(tmp
         assert booked == [1, 2]
     assert ways.count("in_doubt") == 1, "only where no more than the last line, an outcome, was lost"
     assert all("start the task anew" in way for way in ways if way != "in_doubt")
-
-
-def test_a_write_in_doubt_is_in_the_result_and_never_repeated(tmp_path: Path) -> None:
-    booked: list[int] = []
-
-    async def book(arguments: dict[str, Any]) -> Any:
-        booked.append(arguments["n"])
-        if arguments["n"] == 2:
-            await asyncio.sleep(30)
-        return "ok"
-
-    made = agent([BOOKS.format(rest="answer = 1")] * 9, book, tmp_path, call_timeout_s=1.0, max_revisions=2)
-    result = made.run("book two")
-    assert (result.status, len(result.revisions)) == ("in_doubt", 1)
-    assert made.resume("last").status == "in_doubt"
-    assert booked == [1, 2]
-    assert [(call.tool, call.arguments, call.error_status) for call in result.in_doubt] == [
-        ("book", {"n": 2}, "timeout")
-    ]
 
 
 def test_a_budget_that_ends_in_the_middle_of_a_write_leaves_it_in_doubt(tmp_path: Path) -> None:

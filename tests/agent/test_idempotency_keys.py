@@ -81,28 +81,24 @@ def test_two_equal_calls_bear_two_keys_and_no_program_fills_one(orders: Orders, 
     assert mine.status != "answered" or len(orders.done) == 3
 
 
-def test_a_lost_answer_is_sent_for_again_at_once(orders: Orders, tmp_path: Path) -> None:
-    orders.lost = broken(1)
-    result = agent(orders, tmp_path, ORDER).run("order")
-    assert (result.status, result.value, orders.done) == ("answered", 1, ["tea"])
-    assert len(orders.keys) == 2
-    assert len({*orders.keys}) == 1
-    assert "its answer was lost, so it was sent again with its idempotency key" in result.calls[0].notes
-
-
-def test_a_call_without_an_answer_in_time_is_sent_again_at_once(orders: Orders, tmp_path: Path) -> None:
-    orders.lost = lambda number: time.sleep(20) if number == 1 else None  # type: ignore[func-returns-value]
-    result = agent(orders, tmp_path, ORDER, call_timeout_s=2.0).run("order")
-    assert (result.status, result.value, orders.done, len({*orders.keys})) == ("answered", 1, ["tea"], 1)
-
-
-@pytest.mark.parametrize("status", [500, 503])
-def test_an_answer_that_does_not_say_what_was_done_is_sent_for_again(
-    orders: Orders, tmp_path: Path, status: int
+@pytest.mark.parametrize(
+    ("how", "settings"),
+    [
+        (broken(1), {}),
+        (lambda _: time.sleep(20), {"call_timeout_s": 2.0}),
+        (lambda _: (500, {"error": "?"}), {}),
+        (lambda _: (503, {"error": "?"}), {}),
+    ],
+    ids=["lost", "too late", "500", "503"],
+)
+def test_a_call_whose_answer_does_not_say_what_was_done_is_sent_again_at_once(
+    orders: Orders, tmp_path: Path, how: Any, settings: dict[str, Any]
 ) -> None:
-    orders.lost = lambda number: (status, {"error": "?"}) if number == 1 else None
-    result = agent(orders, tmp_path, ORDER).run("order")
+    orders.lost = lambda number: how(number) if number == 1 else None
+    result = agent(orders, tmp_path, ORDER, **settings).run("order")
     assert (result.status, result.value, orders.done) == ("answered", 1, ["tea"])
+    assert (len(orders.keys), len({*orders.keys})) == (2, 1)
+    assert "its answer was lost, so it was sent again with its idempotency key" in result.calls[0].notes
 
 
 @pytest.mark.parametrize("status", [400, 409, 422])

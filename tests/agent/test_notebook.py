@@ -21,6 +21,12 @@ def echo(text: str) -> str:
     return text
 
 
+@tool(effect="write")
+def book(room: str) -> str:
+    """Book a room."""
+    return room
+
+
 class Read(HTMLParser):
     """The tags and the text of a page."""
 
@@ -59,12 +65,6 @@ def test_a_failure_is_shown_with_its_reason() -> None:
 
 def test_a_failure_is_shown_with_what_to_do_about_it() -> None:
     """A call that is not approved ends the run; the fault's hint says how to approve it."""
-
-    @tool(effect="write")
-    def book(room: str) -> str:
-        """Book a room."""
-        return room
-
     result = agent("```python\nanswer = book(room='4')\n```", tools=[book], approve="never").run("book room 4")
     assert result.fault is not None
     assert result.fault.hint
@@ -72,11 +72,6 @@ def test_a_failure_is_shown_with_what_to_do_about_it() -> None:
 
 
 def test_a_run_that_did_half_and_an_unresolved_warning_are_shown() -> None:
-    @tool(effect="write")
-    def book(room: str) -> str:
-        """Book a room."""
-        return room
-
     text = "```python\nfor room in ('4', '5'):\n    answer = book(room=room)\n```"
     result = agent(text, tools=[book], approve=lambda request: request.arguments["room"] == "4").run("book both")
     shown = Read(result._repr_html_()).text
@@ -97,23 +92,13 @@ def test_it_stays_short_whatever_tools_answer() -> None:
 
 
 def test_a_run_that_went_on_from_a_refusal_shows_its_value_and_says_what_it_lacks() -> None:
-    @tool(effect="write")
-    def send(to: str) -> str:
-        """Send it."""
-        return "sent"
-
-    program = "```python\ntry:\n    send(to='x')\nexcept ToolError:\n    answer = echo(text='kept')\n```"
-    shown = Read(agent(program, tools=[send, echo], approve="never").run("send it")._repr_html_()).text
+    program = "```python\ntry:\n    book(room='x')\nexcept ToolError:\n    answer = echo(text='kept')\n```"
+    shown = Read(agent(program, tools=[book, echo], approve="never").run("book it")._repr_html_()).text
     assert "denied" in shown
-    assert shown.index("kept") < shown.index("incomplete: line 2: send(to='x') refused")
+    assert shown.index("kept") < shown.index("incomplete: line 2: book(room='x') refused")
 
 
 def test_a_run_that_waits_for_a_yes_is_shown_with_what_waits() -> None:
-    @tool(effect="write")
-    def book(room: str) -> str:
-        """Book a room."""
-        raise AssertionError("nobody said yes")
-
     result = agent(f"```python\nanswer = book(room={EVIL!r})\n```", tools=[book], approve="park").run("book it")
     read = Read(result._repr_html_())
     assert not read.tags & {"script", "img"}

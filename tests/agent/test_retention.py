@@ -53,13 +53,6 @@ def test_the_newest_are_kept(store: FileStore) -> None:
     assert prune(store, 3) == Pruned()
 
 
-def test_only_so_many_are_deleted_at_once_the_oldest_first(store: FileStore) -> None:
-    for day in range(1, 8):
-        kept(store, day)
-    assert len(prune(store, 2, at_most=3).deleted) == 3
-    assert days(store) == [4, 5, 6, 7]
-
-
 def test_a_run_in_progress_is_spared(store: FileStore) -> None:
     oldest = kept(store, 1)
     kept(store, 2)
@@ -71,15 +64,6 @@ def test_a_run_in_progress_is_spared(store: FileStore) -> None:
     journal.close()
     oldest.delete()
     assert days(store) == []
-
-
-def test_a_write_in_doubt_is_spared_and_named(store: FileStore) -> None:
-    doubtful = kept(store, 1, doubt=True)
-    kept(store, 2)
-    pruned = prune(store, 0)
-    assert pruned.deleted == ["20240102-000000-000002"]
-    assert "book may or may not have happened" in pruned.spared[doubtful.run_id]
-    assert doubtful.journal.exists()
 
 
 def test_a_journal_that_cannot_be_read_is_spared(store: FileStore) -> None:

@@ -52,12 +52,6 @@ def test_a_wrong_value_is_named_with_where_to_set_it(given: dict[str, Any], word
     assert "kept_dir" not in str(caught.value), "only what is wrong is named"
 
 
-def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ATC_MAX_CALLS", "lots")
-    with pytest.raises(SettingsError, match="max_calls"):
-        Settings.load()
-
-
 @pytest.mark.parametrize("text", ["max_calls = ", "max_calls = 'x'", "[section]\na = 1", "\xff"])
 def test_a_wrong_file_is_named(text: str) -> None:
     Path("atc.toml").write_bytes(text.encode("latin-1"))

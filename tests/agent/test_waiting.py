@@ -11,7 +11,6 @@ import pytest
 from rich.console import Console
 
 from atc import Agent
-from atc._records.events import Event
 from atc.cli.view import RunView
 from atc.models.fake import FakeModel
 from atc.models.messages import Message, Reply
@@ -74,13 +73,6 @@ def test_waiting_ends_when_the_model_fails(monkeypatch: pytest.MonkeyPatch) -> N
 
     asyncio.run(ask_in_vain())
     assert told == ["model_started"]
-
-
-def test_a_pipe_is_told_of_waiting_too() -> None:
-    shown = io.StringIO()
-    view = RunView(Console(file=shown, width=200))
-    view(Event("model_waiting", {"purpose": "program", "seconds": 12.0, "silent": 10.2}))
-    assert shown.getvalue() == "writing a program: 12 s so far, nothing from the model for 10 s\n"
 
 
 def test_the_endpoint_stands_in_the_first_line_of_a_run_and_in_its_trace() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,12 @@ from tests.support.cli import endpoints, settle
 def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The working folder has ``tools.py``."""
     settle(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def settled_anew(settled: None) -> None:
+    """The same, and nothing has opened ``tools.py`` yet, as in a process of its own."""
+    sys.modules.pop("tools", None)
 
 
 @pytest.fixture

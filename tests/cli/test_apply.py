@@ -6,24 +6,17 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from atc.calls import question
-from tests.support.cli import atc, endpoints, settle
+from tests.support.cli import at_a_terminal, atc
 from tests.support.fake_openai_server import Server, says
 
 PROGRAM = "```python\nanswer = [book(n=n) for n in (4, 5)]\n```"
 
 
-@pytest.fixture
-def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    settle(tmp_path, monkeypatch)
-    sys.modules.pop("tools", None)
-    monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
-    with endpoints(monkeypatch) as start:
-        yield start
+pytestmark = pytest.mark.usefixtures("settled_anew")
 
 
 def test_a_plan_is_shown_and_applied_after_one_yes(
@@ -39,13 +32,7 @@ def test_a_plan_is_shown_and_applied_after_one_yes(
     refused = atc("runs", "apply", "last", stdin="y\n")  # a model with a shell can do that
     assert (refused.exit_code, "needs a terminal" in refused.output) == (2, True)
 
-    monkeypatch.setattr(question, "has_terminal", lambda: True)
-    answers = iter(["n", "y"])
-
-    async def line(_: int = 0) -> str:
-        return next(answers)
-
-    monkeypatch.setattr(question, "_line", line)
+    at_a_terminal(monkeypatch, "n")
     no = atc("runs", "apply", "last")
     assert no.exit_code == 4
     assert "make these 2 calls with effects, in this order, and no other?" in no.output
@@ -65,7 +52,7 @@ def test_a_plan_is_shown_and_applied_after_one_yes(
     assert (changed.exit_code, "is not what was shown" in changed.output) == (2, True)
     journal.write_text(kept)
 
-    monkeypatch.setattr(question, "_line", line)
+    at_a_terminal(monkeypatch, "y")
     sys.modules.pop("tools", None)
     done = atc("runs", "apply", "last", "--json")
     assert done.exit_code == 0, done.output

@@ -7,13 +7,11 @@ import runpy
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import Result as Ran
 
-from atc.calls import question
-from tests.support.cli import atc, endpoints, settle
+from tests.support.cli import at_a_terminal, atc
 from tests.support.fake_openai_server import Server, says
 from tests.support.permissions import file_of
 
@@ -26,13 +24,7 @@ def resume(*options: str) -> Ran:
 PROGRAM = "```python\nanswer = book(n=4)\n```"
 
 
-@pytest.fixture
-def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    settle(tmp_path, monkeypatch)
-    sys.modules.pop("tools", None)
-    monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
-    with endpoints(monkeypatch) as start:
-        yield start
+pytestmark = pytest.mark.usefixtures("settled_anew")
 
 
 def test_a_run_stops_at_a_write_and_goes_on_after_a_yes(
@@ -52,13 +44,7 @@ def test_a_run_stops_at_a_write_and_goes_on_after_a_yes(
     assert "approving needs a terminal" in refused.output
     assert resume().exit_code == 8  # it goes on waiting, as it was begun
 
-    monkeypatch.setattr(question, "has_terminal", lambda: True)
-    answers = iter(["y"])
-
-    async def line(_: int = 0) -> str:
-        return next(answers)
-
-    monkeypatch.setattr(question, "_line", line)
+    at_a_terminal(monkeypatch, "y")
     approved = atc("runs", "approve", "last")
     assert (approved.exit_code, "1 approved, 0 denied" in approved.output) == (0, True)
     assert json.loads(atc("runs", "approvals", "--json").stdout) == []
@@ -76,13 +62,7 @@ def test_all_or_nothing_takes_one_no_for_all(
 ) -> None:
     endpoint(says("```python\nanswer = [book(n=n) for n in (1, 2)]\n```"))
     atc("run", "book 1 and 2", "--tools", "tools.py", "--approve", "park")
-    monkeypatch.setattr(question, "has_terminal", lambda: True)
-    answers = iter(said)
-
-    async def line(_: int = 0) -> str:
-        return next(answers)
-
-    monkeypatch.setattr(question, "_line", line)
+    at_a_terminal(monkeypatch, *said)
     ran = atc("runs", "approve", "last", "--all-or-nothing", "--json")
     assert (ran.exit_code, set(json.loads(ran.stdout)["decided"].values())) == (0 if sent else 4, {bool(sent)})
     shown = json.loads(resume("--json").stdout)
@@ -164,9 +144,7 @@ if __name__ == "__main__":
 '''
 
 
-def test_a_run_of_a_script_goes_on_with_the_tools_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settle(tmp_path, monkeypatch)
-    monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
+def test_a_run_of_a_script_goes_on_with_the_tools_of_its_file() -> None:
     Path("attic_of_rooms.py").write_text(SCRIPT)
     runpy.run_path("attic_of_rooms.py", run_name="__main__")
     went_on = atc("resume", "last", "--tools", "attic_of_rooms.py")

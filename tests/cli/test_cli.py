@@ -68,27 +68,6 @@ def test_what_is_no_type_is_wrong_use_and_the_choices_are_listed(given: str) -> 
         assert "number, text, list, yes/no, record, FILE.json" in ran.stderr
 
 
-def test_the_sizes_of_context_and_prompt_are_options_and_the_endpoint_is_shown_first(endpoint: Any) -> None:
-    server = endpoint(says(GOOD))
-    ran = atc(
-        "run",
-        "double 21",
-        "--tools",
-        "tools.py",
-        "--trace",
-        "--set",
-        "context_tokens=9000",
-        "--set",
-        "prompt_tokens=1500",
-    )
-    assert ran.exit_code == 0
-    assert ran.stdout.splitlines()[0].endswith(f" at {server.url}")
-    trace = Path(ran.stdout.strip().splitlines()[-1].removeprefix("trace: "))
-    started = json.loads(trace.read_text().splitlines()[0])["data"]
-    assert (started["settings"]["context_tokens"], started["settings"]["prompt_tokens"]) == (9000, 1500)
-    assert started["endpoint"] == server.url
-
-
 def test_json_is_the_result_and_nothing_else(endpoint: Any) -> None:
     endpoint(says(GOOD))
     ran = atc("run", "double 21", "--tools", "tools.py", "--json", "--trace")
@@ -106,13 +85,6 @@ def test_a_task_is_read_from_standard_input(endpoint: Any) -> None:
     server = endpoint(says(GOOD))
     assert atc("run", "-", "--tools", "tools.py", "--json", stdin="double 21 from a pipe\n").exit_code == 0
     assert "double 21 from a pipe" in server.requests[0]["messages"][-1]["content"]
-
-
-def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
-    endpoint(says("I have no idea."))
-    ran = atc("run", "double 21", "--tools", "tools.py", "--set", "max_revisions=0")
-    assert ran.exit_code == 1
-    assert "── unsolved ──" in ran.stdout
 
 
 @pytest.mark.parametrize(
@@ -316,17 +288,6 @@ def test_a_run_that_did_half_says_what_is_done_and_what_is_not(endpoint: Any) ->
     assert "done: book(n=1)\nnot done: book(n=2)\n" in ran.stderr
 
 
-def test_an_unsolved_run_ends_with_why(endpoint: Any) -> None:
-    endpoint(*[says("```python\nanswer = dubble(n=1)\n```")] * 9)
-    ran = atc("run", "double 1", "-t", "tools.py")
-    assert ran.exit_code == 1
-    why = "line 1: 'dubble' is not defined; did you mean the tool double?"
-    for output in (ran.stdout, atc("runs", "show", "last").stdout):
-        assert f"── unsolved ──\n{why}\n" in output
-    ran = atc("run", "double 1", "-t", "tools.py", "--json")
-    assert json.loads(ran.stdout)["fault"]["message"] == why
-
-
 def test_an_answer_with_an_unresolved_warning_says_so(endpoint: Any) -> None:
     text = "```python\nto = 'ann@example.org'\nanswer = double(n=len(to))\n```"
     endpoint(says(text), says(text))
@@ -356,22 +317,6 @@ def test_a_user_at_a_terminal_is_asked_and_what_was_typed_ahead_is_no_answer(end
 
 
 WARNED = BOOK.replace("try", "to = 'ann@example.org'\ntry").replace("n=1)\nexcept", "n=len(to))\nexcept")
-
-
-@pytest.mark.slow
-def test_a_warned_program_is_asked_about_at_a_terminal_also_under_always(endpoint: Any) -> None:
-    endpoint(says(WARNED))
-    with Terminal(
-        "run", "book it for Ann", "-t", "tools.py", "--approve", "always", "--set", "max_revisions=0"
-    ) as terminal:
-        terminal.wait_for("[y/N]")
-        asked = (
-            "allow book? effect: write\r\n  | n = 15 ← the program alone\r\nwarning:\r\n  | an e-mail address in the"
-        )
-        assert asked in terminal.shown
-        terminal.type("n\n")
-        terminal.ended()
-    assert "not approved: the user did not approve this call" in terminal.shown
 
 
 def test_where_nobody_can_be_asked_a_warned_program_makes_no_write(endpoint: Any) -> None:

@@ -14,7 +14,6 @@ from tests.support.cli import atc, settle
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settle(tmp_path, monkeypatch)
-    monkeypatch.delenv("ATC_TOOLS", raising=False)
 
 
 def test_the_panels_hold_each_command_once_and_few() -> None:

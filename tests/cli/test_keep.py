@@ -6,14 +6,13 @@ import asyncio
 import importlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from atc import Agent
-from atc.calls import question
 from atc.cli.call import arguments_of
 from atc.errors import UsageError
 from atc.models.base import NoModel
@@ -23,20 +22,14 @@ from atc.schemas.protocol import Protocol
 from atc.settings import Settings
 from atc.tools.sources import open_tools
 from tests.support.agent import code
-from tests.support.cli import atc, endpoints, settle
+from tests.support.cli import at_a_terminal, atc
 from tests.support.fake_openai_server import Server, says
 
 DOUBLED = "```python\nanswer = [double(n=n) for n in [4, 5]]\n```"
 LOOKED = ("```python\nlook(double(n=21))\n```", "```python\nanswer = double(n=42)\n```")
 
 
-@pytest.fixture
-def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Server]]:
-    settle(tmp_path, monkeypatch)
-    sys.modules.pop("tools", None)
-    monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
-    with endpoints(monkeypatch) as start:
-        yield start
+pytestmark = pytest.mark.usefixtures("settled_anew")
 
 
 def ran(endpoint: Callable[..., Server], task: str, *replies: str) -> None:
@@ -125,13 +118,7 @@ def test_a_value_that_a_call_had_returned_is_confirmed_or_asked_about(
     said = atc("runs", "keep", "last", "--as", "twice", "--yes", "--confirm", "42")
     assert said.exit_code == 0, said.output
 
-    monkeypatch.setattr(question, "has_terminal", lambda: True)
-    answers = iter(["n", "y"])
-
-    async def line(_: int = 0) -> str:
-        return next(answers)
-
-    monkeypatch.setattr(question, "_line", line)
+    at_a_terminal(monkeypatch, "n", "y")
     sys.modules.pop("tools", None)
     no = atc("runs", "keep", "last", "--as", "again")
     assert (no.exit_code, "keep this as the tool again?" in no.output) == (4, True)
@@ -139,15 +126,6 @@ def test_a_value_that_a_call_had_returned_is_confirmed_or_asked_about(
     yes = atc("runs", "keep", "last", "--as", "again")
     assert yes.exit_code == 0, yes.output
     assert (Settings.load().kept_dir / "again.atc").exists()
-
-
-def test_what_cannot_be_kept_says_why(endpoint: Callable[..., Server]) -> None:
-    ran(endpoint, "double 4", "```python\nimport sys\nanswer = double(n=4)\nsys.exit(0)\n```")
-    refused = atc("runs", "keep", "last", "--as", "doubles", "--yes", "--json")
-    assert refused.exit_code == 2
-    error = json.loads(refused.stdout)["error"]
-    assert error["kind"] == "UsageError"
-    assert "line 3: a kept program cannot have sys.exit" in error["message"]
 
 
 def test_a_kept_file_that_is_named_alone_finds_its_tools_where_its_run_had_them(
@@ -334,28 +312,11 @@ def test_a_dry_run_of_a_kept_program_is_applied(
     ran_booked(endpoint)
     planned = atc("tools", "call", "booking", "n=5", "--dry-run", "--json")
     assert json.loads(planned.stdout)["status"] == "planned", planned.output
-    monkeypatch.setattr(question, "has_terminal", lambda: True)
-
-    async def line(_: int = 0) -> str:
-        return "y"
-
-    monkeypatch.setattr(question, "_line", line)
+    at_a_terminal(monkeypatch, "y")
     done = atc("runs", "apply", json.loads(planned.stdout)["run_id"], *where)
     assert done.exit_code == 0, done.output
     assert "booked" in done.output
     assert "n ← the task" in done.output
-
-
-def test_an_agent_goes_on_with_a_kept_program_that_it_does_not_offer(endpoint: Callable[..., Server]) -> None:
-    ran_booked(endpoint)
-    with Agent(open_tools(["tools.py"]), approve="never", model=NoModel()) as agent:
-        denied, planned = agent.call("booking", n=5), agent.call("booking", n=6, dry_run=True)
-        assert (denied.status, planned.status) == ("denied", "planned")
-        assert agent.apply(planned.run_id).status == "answered"
-    with Agent(open_tools(["tools.py"]), approve="always", model=NoModel()) as agent:
-        assert agent.resume(denied.run_id).status == "answered"
-        again = agent.call("booking", n=7)
-        assert again.status == "answered"
 
 
 def test_the_arguments_of_a_call_are_the_users_own(endpoint: Callable[..., Server]) -> None:

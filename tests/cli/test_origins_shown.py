@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.cli import atc, endpoints, settle
+from tests.support.cli import atc
 from tests.support.fake_openai_server import Server, says
 from tests.support.permissions import file_of
 
@@ -44,16 +43,11 @@ LINE = 'from = { to = ["tool:get_contact.iban", "via tool:read_mail.sender"] }'
 
 
 @pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    settle(tmp_path, monkeypatch)
-    sys.modules.pop("tools", None)
-    monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
-    monkeypatch.setenv("ATC_AUDIT", str(tmp_path / "audit.jsonl"))
+def start(settled_anew: None, endpoint: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("COLUMNS", "200")
     Path("tools.py").write_text(TOOLS)
     monkeypatch.setenv("ATC_PERMISSIONS", str(file_of(tmp_path, 'untrusted = "read_mail"\n')))
-    with endpoints(monkeypatch) as begin:
-        yield begin
+    return endpoint
 
 
 def test_a_call_that_waits_says_first_what_a_stranger_may_have_chosen(start: Callable[..., Server]) -> None:

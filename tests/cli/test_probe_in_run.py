@@ -32,9 +32,8 @@ PROGRAM = "```python\nanswer = list_orders()['orders'][0]['order_id']\n```"
 
 
 @pytest.fixture(autouse=True)
-def _shop(settled: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _shop(settled: None, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("shop.py").write_text(SHOP)
-    monkeypatch.setenv("ATC_CATALOGUE", str(tmp_path / "catalogue"))
     monkeypatch.setattr(probing, "IN_RUN", replace(probing.IN_RUN, seconds=60.0))
     monkeypatch.setattr(reads, "LEARNT_S", 60.0)  # a busy disk takes long to keep what is learnt
 
@@ -62,9 +61,3 @@ def test_another_word_is_wrong_use(given: tuple[str, str]) -> None:
     made = atc("run", "tell", "--tools", "shop.py", *given)
     assert made.exit_code == 2
     assert "probe: Input should be 'off' or 'reads'" in made.output
-
-
-def test_without_learning_there_is_nothing_to_probe_for() -> None:
-    made = atc("run", "tell", "--tools", "shop.py", "--probe", "reads", "--set", "learn=false")
-    assert made.exit_code == 2
-    assert "probe=reads keeps what it finds" in made.output

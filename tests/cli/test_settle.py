@@ -6,14 +6,12 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import Result as Ran
 
-from atc.calls import question
 from tests.support import cli
-from tests.support.cli import endpoints, settle
+from tests.support.cli import at_a_terminal
 from tests.support.fake_openai_server import Server, says
 
 TOOLS = '''
@@ -56,13 +54,9 @@ def atc(*arguments: str, stdin: str | None = None) -> Ran:
     return cli.atc(*arguments, stdin=stdin)
 
 
-@pytest.fixture
-def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    settle(tmp_path, monkeypatch)
+@pytest.fixture(autouse=True)
+def _shop(settled_anew: None) -> None:
     Path("tools.py").write_text(TOOLS)
-    monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
-    with endpoints(monkeypatch) as start:
-        yield start
 
 
 @pytest.fixture
@@ -88,13 +82,7 @@ def test_without_a_read_a_person_settles_it_at_a_terminal(lost: Path, monkeypatc
     piped = atc("runs", "settle", "last", "--call", "1", "--done", stdin="y\n")
     assert (piped.exit_code, "needs a terminal" in piped.output) == (2, True)
 
-    monkeypatch.setattr(question, "has_terminal", lambda: True)
-    answers = iter(["n", "y"])
-
-    async def line(_: int = 0) -> str:
-        return next(answers)
-
-    monkeypatch.setattr(question, "_line", line)
+    at_a_terminal(monkeypatch, "n", "y")
     assert atc("runs", "settle", "last", "--call", "1", "--done").exit_code == 6
     settled = atc("runs", "settle", "last", "--call", "1", "--done")
     assert (settled.exit_code, "1 settled" in settled.output) == (0, True)

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import io
-import json
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from atc import Settings
 from atc._records.events import Event
 from atc._records.records import FeedFacts, SketchFacts, Why
-from atc.catalogue.catalogue import STORE
 from atc.cli.view import RunView
 from atc.wording.sketches import lines, need
-from tests.support.cli import GOOD, atc, endpoints, settle
-from tests.support.fake_openai_server import says
 
 FEED = FeedFacts(
     supplier="find_cities", path=("cities", "[]", "city_id"), arguments=("name",), consumer="sun", parameter="city_id"
@@ -90,18 +84,3 @@ def test_every_reason_and_every_kind_of_evidence_has_words() -> None:
 def test_names_cannot_steer_the_terminal() -> None:
     evil = SketchFacts(tools=("a",), of=9, why={"a": Why(kind="used_with", tool="\x1b[2J\nok")})
     assert "\x1b" not in "".join(shown(Event("tools_chosen", evil.model_dump(mode="json"))))
-
-
-def test_a_run_without_learning_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settle(tmp_path, monkeypatch)
-    with endpoints(monkeypatch) as start:
-        start(says(GOOD), says("It is 42."), says(GOOD), says("It is 42."))
-        ran = atc("run", "double 21", "--tools", "tools.py", "--only", "double", "--set", "learn=false", "--json")
-        assert ran.exit_code == 0, ran.output
-        assert json.loads(ran.stdout)["sketch"]["why"] == {
-            "double": {"kind": "all", "tool": "", "parameter": "", "number": 0}
-        }
-        assert not list(Settings.load().catalogue.glob(f"{STORE}*"))
-        again = atc("runs", "show", "last", "--verbose")
-    assert again.exit_code == 0
-    assert "tools (1 of 1): double" in again.stdout

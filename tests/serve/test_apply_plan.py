@@ -12,10 +12,9 @@ from mcp import Client
 
 from atc import Agent, FakeModel
 from atc.result import Effect
-from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
+from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, Book, User, both_eras, connected, gateway_of, run
 from tests.support.tools import make_tool
 
-both_eras = pytest.mark.parametrize("mode", [LEGACY, MODERN])
 TWO = "for text in find():\n    append_line(text=text)\nanswer = 'both'"
 TICKED = types.ElicitResult(action="accept", content={"approve": True})
 

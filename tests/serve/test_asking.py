@@ -8,10 +8,8 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from atc.errors import ToolError
-from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
+from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, both_eras, connected, gateway_of, run
 
-both_eras = pytest.mark.parametrize("mode", [LEGACY, MODERN])
 WRITE = "answer = append_line(text='one')"
 
 
@@ -46,11 +44,14 @@ def test_a_write_is_not_made_when_the_user_declines(mode: str) -> None:
 
 
 @both_eras
-def test_a_client_that_cannot_ask_gets_a_refusal_that_says_so_where_nothing_waits(mode: str) -> None:
+@pytest.mark.parametrize("given", [{"approve": "never"}, {"keep_runs": False}], ids=str)
+def test_a_client_that_cannot_ask_gets_a_refusal_that_says_so_where_nothing_waits(
+    mode: str, given: dict[str, Any]
+) -> None:
     book = Book()
 
     async def main() -> None:
-        async with gateway_of(book.tool, approve="never") as gateway, connected(gateway, mode) as client:
+        async with gateway_of(book.tool, **given) as gateway, connected(gateway, mode) as client:
             report = await run(client, WRITE)
             assert report["status"] == "denied"
             assert "cannot show its user a form" in str(report)
@@ -89,31 +90,6 @@ def test_a_client_that_accepts_by_itself_does_nothing_twice() -> None:
 
     assert asyncio.run(main()) == ["answered", "denied", "answered"]
     assert book.lines == ["one", "one"]
-
-
-def test_a_write_that_surely_was_not_done_is_forgotten() -> None:
-    book, user = Book(failure=ToolError("closed", outcome="refused")), User()
-
-    async def main() -> None:
-        async with gateway_of(book.tool) as gateway, connected(gateway, MODERN, user) as client:
-            await run(client, WRITE)
-            book.failure = None
-            await run(client, WRITE)
-
-    asyncio.run(main())
-    assert "earlier run" not in user.seen[1].message
-
-
-def test_a_write_in_doubt_is_kept_and_the_question_says_so() -> None:
-    book, user = Book(failure=ToolError("gone", outcome="unknown")), User()
-
-    async def main() -> None:
-        async with gateway_of(book.tool) as gateway, connected(gateway, MODERN, user) as client:
-            await run(client, WRITE)
-            await run(client, WRITE)
-
-    asyncio.run(main())
-    assert "may have done the same" in user.seen[1].message
 
 
 @both_eras

@@ -19,11 +19,10 @@ from atc.calls.approval import ApprovalRequest
 from atc.result import Effect
 from atc.serve.mcp.asking import APPROVE, LATER, form_of, message_of, verdict_of
 from atc.serve.mcp.gateway import Gateway
-from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
+from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, both_eras, connected, gateway_of, run
 from tests.support.tools import make_tool
 
 WRITE = "answer = append_line(text='one')"
-both_eras = pytest.mark.parametrize("mode", [LEGACY, MODERN])
 
 
 def accepted(**content: Any) -> types.ElicitResult:
@@ -116,40 +115,31 @@ def test_a_yes_to_later_calls_is_none_to_a_repeat() -> None:
     assert "did the same" in user.seen[3].message
 
 
-def broken(error: Exception) -> Callable[[Any], Any]:
-    async def answer(params: Any) -> Any:
-        return types.ErrorData(code=types.METHOD_NOT_FOUND, message=str(error))
-
-    return answer
+async def lies(params: Any) -> Any:
+    return types.ErrorData(code=types.METHOD_NOT_FOUND, message="no such method")
 
 
-def test_a_client_that_lies_about_what_it_can_is_refused_with_its_words_where_nothing_waits() -> None:
-    book, user = Book(), User([broken(ValueError("no such method"))])
-
-    async def main() -> None:
-        async with gateway_of(book.tool, approve="never") as gateway, connected(gateway, LEGACY, user) as client:
-            report = await run(client, WRITE)
-            assert report["status"] == "denied"
-            assert "said that it can ask its user, and could not: no such method" in str(report)
-
-    asyncio.run(main())
-    assert book.lines == []
+async def never(params: Any) -> Any:
+    await asyncio.sleep(3600)
 
 
-def test_a_client_that_never_answers_is_a_no_where_nothing_waits() -> None:
-    book = Book()
-
-    async def never(params: Any) -> Any:
-        await asyncio.sleep(3600)
+@pytest.mark.parametrize(
+    ("answering", "wait_s", "said"),
+    [
+        (lies, 600.0, "said that it can ask its user, and could not: no such method"),
+        (never, 0.05, "did not answer the question about this call within 0.05 s"),
+    ],
+)
+def test_a_client_that_gives_no_answer_is_refused_and_told_why_where_nothing_waits(
+    answering: Callable[[Any], Any], wait_s: float, said: str
+) -> None:
+    book, user = Book(), User([answering])
 
     async def main() -> None:
-        async with (
-            gateway_of(book.tool, ask_wait_s=0.05, approve="never") as gateway,
-            connected(gateway, LEGACY, User([never])) as client,
-        ):
+        opened = gateway_of(book.tool, ask_wait_s=wait_s, approve="never")
+        async with opened as gateway, connected(gateway, LEGACY, user) as client:
             report = await run(client, WRITE)
-            assert report["status"] == "denied"
-            assert "did not answer the question about this call within 0.05 s" in str(report)
+            assert (report["status"], said in str(report)) == ("denied", True), report
 
     asyncio.run(main())
     assert book.lines == []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,16 @@ from mcp import Client
 from atc import Toolset
 from atc.serve.mcp.client import MOST_SESSIONS, Sessions
 from atc.serve.mcp.gateway import Gateway, Options
-from atc.serve.mcp.server import Face
 from atc.settings import Settings
 from atc.tools.tool import Tool
 from tests.support.inline import Inline
-from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, run
-from tests.support.mcp_http import ANN, BOB, calling, locked
+from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, Book, User, both_eras, connected, run
+from tests.support.mcp_http import ANN, BOB, Caller, calling, locked, result_of
 from tests.support.permissions import written
 from tests.support.tools import make_tool
 
 RULES = 'untrusted = ["read_mail"]\n[[rules]]\nallow = "append_line"\n'
 WRITE = "answer = append_line(text='one')"
-both_eras = pytest.mark.parametrize("mode", [LEGACY, MODERN])
 
 
 def mail(size: int = 1) -> Tool:
@@ -41,21 +40,27 @@ def gateway(folder: Path, *tools: Tool, rules: str = RULES, jail: bool = False, 
     return made
 
 
-def asked(folder: Path, mode: str, *sources: str | Callable[[Client], Awaitable[Any]], **how: Any) -> list[str]:
+@asynccontextmanager
+async def client_of(made: Gateway, mode: str, user: User | None = None) -> AsyncIterator[Client]:
+    try:
+        async with connected(made, mode, user) as client:
+            yield client
+    finally:
+        await made.aclose()
+
+
+def asked(folder: Path, mode: str, *sources: str | Callable[[Client], Awaitable[Any]], jail: bool = False) -> list[str]:
     """The statuses of programs that one client sends, and of its calls; its user says no to every question."""
     statuses = []
 
     async def main() -> None:
-        made = gateway(folder, mail(size=5_000), Book().tool, **how)
-        try:
-            async with Client(Face(made).server, mode=mode, elicitation_callback=User([DECLINE]), cache=None) as client:
-                for source in sources:
-                    if isinstance(source, str):
-                        statuses.append((await run(client, source))["status"])
-                    else:
-                        await source(client)
-        finally:
-            await made.aclose()
+        made = gateway(folder, mail(size=5_000), Book().tool, jail=jail)
+        async with client_of(made, mode, User([DECLINE])) as client:
+            for source in sources:
+                if isinstance(source, str):
+                    statuses.append((await run(client, source))["status"])
+                else:
+                    await source(client)
 
     asyncio.run(main())
     return statuses
@@ -88,14 +93,10 @@ def test_a_report_has_what_strangers_wrote_as_data_alone(tmp_path: Path, source:
     tool = make_tool("read_mail", lambda _: {"text": order})
 
     async def main() -> tuple[str, dict[str, Any]]:
-        made = gateway(tmp_path, tool, jail=True)
-        try:
-            async with Client(Face(made).server, mode=LEGACY, cache=None) as client:
-                result = await client.call_tool("run_program", {"source": source})
-                assert isinstance(result.content[0], types.TextContent)
-                return result.content[0].text, result.structured_content or {}
-        finally:
-            await made.aclose()
+        async with client_of(gateway(tmp_path, tool, jail=True), LEGACY) as client:
+            result = await client.call_tool("run_program", {"source": source})
+            assert isinstance(result.content[0], types.TextContent)
+            return result.content[0].text, result.structured_content or {}
 
     text, report = asyncio.run(main())
     assert json.loads(text) == report
@@ -106,16 +107,19 @@ def test_a_report_has_what_strangers_wrote_as_data_alone(tmp_path: Path, source:
 
 def test_a_yes_to_later_calls_of_a_tool_covers_none_of_these(tmp_path: Path) -> None:
     async def main() -> int:
-        made, user = gateway(tmp_path, mail(), Book().tool), User([ACCEPT])
-        try:
-            async with Client(Face(made).server, mode=LEGACY, elicitation_callback=user, cache=None) as client:
-                await run(client, "answer = read_mail()")
-                await run(client, "for n in range(3):\n    append_line(text=str(n))\nanswer = 1")
-        finally:
-            await made.aclose()
+        user = User([ACCEPT])
+        async with client_of(gateway(tmp_path, mail(), Book().tool), LEGACY, user) as client:
+            await run(client, "answer = read_mail()")
+            await run(client, "for n in range(3):\n    append_line(text=str(n))\nanswer = 1")
         return len(user.seen)
 
     assert asyncio.run(main()) == 3
+
+
+async def sent(caller: Caller, session: str, source: str, **given: Any) -> dict[str, Any]:
+    """The report of a program that is sent over HTTP."""
+    reply = await caller.call("run_program", {"source": source, **given}, session=session)
+    return dict(result_of(reply)["structuredContent"])
 
 
 def test_another_session_is_another_reader_until_it_reads_what_was_kept(tmp_path: Path) -> None:
@@ -125,19 +129,13 @@ def test_another_session_is_another_reader_until_it_reads_what_was_kept(tmp_path
         made = gateway(tmp_path, mail(size=5_000), Book().tool)
         async with calling(locked(), behind=made) as caller:
             one, other = await caller.open(), await caller.open()
-
-            async def sent(source: str, session: str) -> dict[str, Any]:
-                reply = await caller.call("run_program", {"source": source}, session=session)
-                found: dict[str, Any] = _result(reply.text)["structuredContent"]
-                return found
-
-            read = await sent("answer = read_mail()", one)
-            assert (await sent("answer = append_line(text='a')", other))["status"] == "answered"
-            assert (await sent("answer = append_line(text='b')", one))["status"] != "answered"
+            read = await sent(caller, one, "answer = read_mail()")
+            assert (await sent(caller, other, "answer = append_line(text='a')"))["status"] == "answered"
+            assert (await sent(caller, one, "answer = append_line(text='b')"))["status"] != "answered"
             params = {"uri": read["links"][0]["uri"]}
             body = {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": params}
             await caller.send(body=body, mcp_session_id=other, mcp_protocol_version="2025-11-25")
-            assert (await sent("answer = append_line(text='c')", other))["status"] != "answered"
+            assert (await sent(caller, other, "answer = append_line(text='c')"))["status"] != "answered"
 
     asyncio.run(main())
 
@@ -149,15 +147,9 @@ def test_a_kept_value_that_a_program_is_given_is_what_strangers_wrote(tmp_path: 
         made = gateway(tmp_path, mail(size=5_000), Book().tool)
         async with calling(locked(), behind=made) as caller:
             one, other = await caller.open(), await caller.open()
-
-            async def sent(source: str, session: str, **given: Any) -> dict[str, Any]:
-                reply = await caller.call("run_program", {"source": source, **given}, session=session)
-                found: dict[str, Any] = _result(reply.text)["structuredContent"]
-                return found
-
-            link = (await sent("answer = read_mail()", one))["links"][0]["uri"]
+            link = (await sent(caller, one, "answer = read_mail()"))["links"][0]["uri"]
             inputs = {"mail": {"$resource": link}}
-            report = await sent("answer = append_line(text=mail['text'][:9])", other, inputs=inputs)
+            report = await sent(caller, other, "answer = append_line(text=mail['text'][:9])", inputs=inputs)
             assert report["status"] in ("denied", "waiting"), report
 
     asyncio.run(main())
@@ -167,7 +159,7 @@ def test_a_kept_value_that_a_program_is_given_is_what_strangers_wrote(tmp_path: 
 def test_what_lifts_the_authors_taint_makes_a_kept_value_no_word_of_the_author(tmp_path: Path, given: bool) -> None:
     async def main() -> None:
         made = gateway(tmp_path, mail(size=5_000), Book().tool, rules=f'after_untrusted = "allow"\n{RULES}')
-        async with Client(Face(made).server, mode=LEGACY, elicitation_callback=User([DECLINE]), cache=None) as client:
+        async with client_of(made, LEGACY, User([DECLINE])) as client:
             link = (await run(client, "answer = read_mail()"))["links"][0]["uri"]
             inputs: dict[str, Any] = {"mail": {"$resource": link}}
             source = "answer = append_line(text=mail['text'][:9])"
@@ -176,7 +168,6 @@ def test_what_lifts_the_authors_taint_makes_a_kept_value_no_word_of_the_author(t
             assert (first["status"], again["status"]) == ("denied" if given else "answered", "denied")
             own = {"mail": {"text": "one"}}
             assert (await run(client, source, inputs=own))["status"] == "answered", "that is the author's own word"
-        await made.aclose()
 
     asyncio.run(main())
 
@@ -187,31 +178,19 @@ def test_where_the_protocol_has_no_session_all_that_a_principal_was_shown_counts
         async with calling(locked(), behind=made) as caller:
             for token, source in ((ANN, "answer = read_mail()"), (ANN, WRITE), (BOB, WRITE)):
                 reply = await caller.call("run_program", {"source": source}, token)
-                done.append(_result(reply.text)["structuredContent"]["status"] == "answered")
+                done.append(result_of(reply)["structuredContent"]["status"] == "answered")
         return done
 
     assert asyncio.run(main()) == [True, False, True]
 
 
-def _result(text: str) -> dict[str, Any]:
-    line = next((each[6:] for each in text.splitlines() if each.startswith("data: {")), text)
-    found: dict[str, Any] = json.loads(line)["result"]
-    return found
-
-
 @both_eras
 def test_tools_that_a_client_calls_itself_show_it_as_well(tmp_path: Path, mode: str) -> None:
     async def main() -> list[bool | None]:
-        direct = ("read_mail", "append_line")
-        face, book = Face(gateway(tmp_path, mail(), Book().tool, direct=direct)), {"text": "one"}
-        try:
-            user = User([DECLINE])
-            async with Client(face.server, mode=mode, elicitation_callback=user, cache=None) as client:
-                calls = [("append_line", book), ("read_mail", {}), ("append_line", {"text": "two"})]
-                return [(await client.call_tool(name, given)).is_error for name, given in calls]
-        finally:
-            await face.aclose()
-            await face.gateway.aclose()
+        made = gateway(tmp_path, mail(), Book().tool, direct=("read_mail", "append_line"))
+        async with client_of(made, mode, User([DECLINE])) as client:
+            calls = [("append_line", {"text": "one"}), ("read_mail", {}), ("append_line", {"text": "two"})]
+            return [(await client.call_tool(name, given)).is_error for name, given in calls]
 
     assert asyncio.run(main()) == [False, False, True]
 

@@ -11,11 +11,10 @@ import pytest
 from mcp import Client
 
 from tests.support.data_flow import CLEAN, EVIL, FLOWS, Bank
-from tests.support.mcp_face import DECLINE, LEGACY, MODERN, User, connected, gateway_of, run
+from tests.support.mcp_face import DECLINE, MODERN, User, both_eras, connected, gateway_of, run
 
 ALLOWS = '[[rules]]\nallow = "*"\n'
 READS = "answer = read_mail()"
-both_eras = pytest.mark.parametrize("mode", [LEGACY, MODERN])
 
 
 @pytest.fixture

@@ -32,13 +32,12 @@ from atc.settings import Settings
 from tests.support.cli import atc
 from tests.support.inline import Inline
 from tests.support.kept import kept
-from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, run
+from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, both_eras, run
 from tests.support.mcp_http import ANN, BOB, calling, locked
 from tests.support.tools import NUMBER, make_tool
 
 TEXT = {"type": "string"}
 CITY = {"type": "object", "properties": {"city": TEXT, "degrees": NUMBER}, "required": ["city", "degrees"]}
-both_eras = pytest.mark.parametrize("mode", [LEGACY, MODERN])
 
 
 def weather() -> Tool:

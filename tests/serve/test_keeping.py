@@ -15,10 +15,9 @@ from mcp import Client
 
 from atc.serve.mcp.asking import APPROVE
 from atc.serve.mcp.gateway import Options
-from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
+from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, both_eras, connected, gateway_of, run
 from tests.support.tools import make_tool
 
-both_eras = pytest.mark.parametrize("mode", [LEGACY, MODERN])
 KEEPING = Options(extras=("keep",))
 TICK = types.ElicitResult(action="accept", content={APPROVE: True})
 TEXT = {"type": "string"}

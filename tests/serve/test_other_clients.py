@@ -20,8 +20,6 @@ import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
 
 from atc.serve.mcp.gateway import Options
 from tests.support.mcp_face import LEGACY, MODERN, Book, User, connected, gateway_of
@@ -314,22 +312,6 @@ def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize("mode", [LEGACY, "auto"])
-def test_the_sdks_client_runs_a_program_over_http(address: str, mode: str) -> None:
-    async def check() -> None:
-        async with (
-            create_mcp_http_client(headers={"Authorization": f"Bearer {TOKEN}"}) as http,
-            Client(streamable_http_client(address, http_client=http), mode=mode, cache=None) as client,
-        ):
-            done = await client.call_tool("run_program", {"source": OSLO})
-            assert done.structured_content is not None
-            assert (done.is_error, done.structured_content["value"]) == (False, "NO")
-
-    run(check)
 
 
 @pytest.mark.slow

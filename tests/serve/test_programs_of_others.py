@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,13 @@ import mcp_types as types
 import pytest
 from pydantic import BaseModel
 
-from atc import Agent, Toolset, tool
-from atc.calls.permissions import Permissions
+from atc import Agent, tool
 from atc.models.base import NoModel
 from atc.result import Effect
-from atc.serve.mcp.gateway import Gateway
-from atc.settings import Settings
 from atc.tools.tool import Tool
 from atc.traces.stores.files import FileStore
-from tests.support.mcp_face import ACCEPT, LEGACY, MODERN, Book, User, connected, gateway_of, run
+from tests.support.mcp_face import LEGACY, MODERN, Book, User, connected, gateway_of, run
+from tests.support.permissions import file_of
 from tests.support.tools import make_tool
 
 NUMBER = {"type": "integer"}
@@ -102,31 +99,6 @@ def test_a_class_is_no_answer_and_the_report_says_so(source: str) -> None:
     asyncio.run(main())
 
 
-def test_what_succeeded_beside_a_failure_is_not_called_again() -> None:
-    calls, fails = list[int](), [True]
-
-    def check(given: dict[str, Any]) -> str:
-        if fails.pop() if fails else False:
-            raise RuntimeError("not now")
-        return "well"
-
-    source = "answer = parallel(lambda: double(n=1), lambda: check(n=0), lambda: double(n=2))"
-
-    async def main() -> None:
-        async with (
-            gateway_of(doubling(calls), make_tool("check", check), jail=True) as gateway,
-            connected(gateway, MODERN) as client,
-        ):
-            first = await run(client, source)
-            assert (first["status"], first["fault"]["tool"]) == ("unsolved", "check")
-            assert sum(each.get("times", 1) for each in first["calls"]) == 3  # in any order: they are made at once
-            assert [each["tool"] for each in first["calls"] if each.get("status", "ok") != "ok"] == ["check"]
-            assert (await run(client, source, run=first["run"]))["value"] == [{"n": 2}, "well", {"n": 4}]
-
-    asyncio.run(main())
-    assert sorted(calls) == [1, 2]
-
-
 @pytest.mark.parametrize("caught", ["BaseException", "Exception", "ToolError"])
 def test_a_write_that_is_refused_is_no_success_whatever_the_program_catches(caught: str) -> None:
     book = Book()
@@ -144,51 +116,23 @@ def test_a_write_that_is_refused_is_no_success_whatever_the_program_catches(caug
 def test_what_a_run_did_before_its_server_ended_amid_a_question_is_done_once(tmp_path: Path) -> None:
     counted, book = list[int](), Book()
     counter = make_tool("add_one", lambda _: counted.append(1) or len(counted), Effect.WRITE)  # type: ignore[func-returns-value]
-    rules = tmp_path / "rules.toml"
-    rules.write_text('[[rules]]\nallow = "add_one"\n')
-
-    def server() -> Gateway:
-        settings = Settings.load(runs_dir=tmp_path / "runs")
-        return Gateway(Toolset([counter, book.tool]), settings, permissions=Permissions.load(rules))
+    given: dict[str, Any] = {"jail": True, "permissions": file_of(tmp_path, '[[rules]]\nallow = "add_one"\n')}
 
     async def main() -> None:
-        ends = server()
-        async with connected(ends, MODERN, User()) as client:
+        async with gateway_of(counter, book.tool, **given) as ends, connected(ends, MODERN, User()) as client:
             asked = await client.session.call_tool(
                 "run_program", {"source": "add_one()\nanswer = append_line(text='one')"}, allow_input_required=True
             )
             assert isinstance(asked, types.InputRequiredResult)
-        await ends.aclose()
         assert (counted, book.lines) == ([1], [])
         (stored,) = FileStore(tmp_path / "runs").list()
-        later = server()
-        try:
-            async with connected(later, MODERN, User([ACCEPT])) as client:
-                result = await client.call_tool("run_program", {"run": stored.run_id})
-                assert result.structured_content is not None
-                assert result.structured_content["status"] == "answered"
-        finally:
-            await later.aclose()
+        async with gateway_of(counter, book.tool, **given) as later, connected(later, MODERN, User()) as client:
+            result = await client.call_tool("run_program", {"run": stored.run_id})
+            assert result.structured_content is not None
+            assert result.structured_content["status"] == "answered"
 
     asyncio.run(main())
     assert (counted, book.lines) == ([1], ["one"])
-
-
-def test_an_answer_of_four_long_parts_says_first_that_it_is_cut_and_is_whole_as_a_resource() -> None:
-    part = make_tool("get_part", lambda given: "x" * 12_000, n=NUMBER, required=("n",))
-
-    async def main() -> None:
-        async with gateway_of(part, jail=True) as gateway, connected(gateway, MODERN) as client:
-            result = await client.call_tool("run_program", {"source": "answer = [get_part(n=n) for n in range(4)]"})
-            assert isinstance(result.content[0], types.TextContent)
-            assert result.content[0].text.startswith('{"cut": ')
-            assert result.structured_content is not None
-            (link,) = result.structured_content["links"]
-            (whole,) = (await client.read_resource(link["uri"])).contents
-            assert isinstance(whole, types.TextResourceContents)
-            assert json.loads(whole.text) == ["x" * 12_000] * 4
-
-    asyncio.run(main())
 
 
 CHANNEL = "by the channel to the host"
@@ -212,20 +156,16 @@ WAYS = {
 def test_a_tool_that_the_permissions_deny_is_reached_in_no_way(way: str, tmp_path: Path) -> None:
     written = list[dict[str, Any]]()
     denied = make_tool("write_file", written.append, Effect.WRITE, required=("text",), text={"type": "string"})
-    rules = tmp_path / "rules.toml"
-    rules.write_text('[[rules]]\ndeny = "write_file"\n')
+    rules = file_of(tmp_path, '[[rules]]\ndeny = "write_file"\n')
     body = "".join(f"    {line}\n" for line in WAYS[way].splitlines())
     source = f"double(n=1)\ntry:\n{body}except BaseException as error:\n    print(error)\nanswer = 1"
 
     async def main() -> None:
-        made = Gateway(Toolset([doubling([]), denied]), Settings.load(), permissions=Permissions.load(rules))
-        try:
-            async with connected(made, LEGACY, User([ACCEPT])) as client:
-                report = await run(client, source)
-                if way == CHANNEL:  # it comes to the host, which refuses it
-                    assert [each["status"] for each in report["calls"][1:]] == ["refused"], report
-        finally:
-            await made.aclose()
+        made = gateway_of(doubling([]), denied, jail=True, permissions=rules)
+        async with made as gateway, connected(gateway, LEGACY, User()) as client:
+            report = await run(client, source)
+            if way == CHANNEL:  # it comes to the host, which refuses it
+                assert [each["status"] for each in report["calls"][1:]] == ["refused"], report
 
     asyncio.run(main())
     assert written == []

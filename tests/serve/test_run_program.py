@@ -203,22 +203,6 @@ def test_a_failure_that_a_program_caught_is_told_with_the_value(failure: Excepti
     asyncio.run(main())
 
 
-def test_a_caught_failure_of_a_read_is_remarked() -> None:
-    def broken(_: Any) -> Any:
-        raise ToolError("no such star")
-
-    async def main() -> None:
-        stars = make_tool("find_stars", broken, required=("n",), n={"type": "integer"})
-        async with client_of(stars, Cities().tool) as client:
-            report = await run(
-                client, "try:\n    find_stars(n=1)\nexcept ToolError:\n    answer = find_cities(city='Oslo')"
-            )
-            assert (report["status"], report["value"], "partial" in report) == ("answered", {"cities": ["Oslo"]}, False)
-            assert report["remark"] == "line 2: find_stars(n=1) failed: no such star; the program went on without it"
-
-    asyncio.run(main())
-
-
 def test_a_client_may_write_in_its_own_dialect_and_its_user_is_asked_about_the_tool() -> None:
     book, user = Book(), User((DECLINE, ACCEPT))
     first, second = "mcp__atc__append_line(text='one')", "call_tool('append_line', {'text': 'two'})"
@@ -333,19 +317,6 @@ def test_no_run_is_another_clients_nor_has_two_programs_at_once() -> None:
     asyncio.run(main())
 
 
-def test_a_run_of_an_earlier_server_goes_on_over_pipes() -> None:
-    cities = Cities()
-
-    async def main() -> None:
-        async with client_of(cities.tool) as client:
-            run_id = (await run(client, "c = find_cities(city='Oslo')\nanswer = 1/0"))["run"]
-        async with client_of(cities.tool) as client:
-            report = await run(client, "answer = find_cities(city='Oslo')", run=run_id)
-            assert (report["status"], cities.asked) == ("answered", 1)
-
-    asyncio.run(main())
-
-
 def test_nothing_is_left_where_runs_are_not_kept() -> None:
     async def main() -> None:
         gateway = Gateway(Toolset([Cities().tool]), Settings.load(keep_runs=False))
@@ -359,22 +330,6 @@ def test_nothing_is_left_where_runs_are_not_kept() -> None:
         assert not folder.exists()
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize("mode", [LEGACY, MODERN])
-def test_progress_is_told_to_who_asks(mode: str) -> None:
-    told: list[str] = []
-
-    async def heard(progress: float, total: float | None, message: str | None) -> None:
-        told.append(message or "")
-
-    async def main() -> None:
-        async with gateway_of(Book().tool) as gateway, connected(gateway, mode, User()) as client:
-            source = "answer = append_line(text='one')"
-            await client.call_tool("run_program", {"source": source}, progress_callback=heard)
-
-    asyncio.run(main())
-    assert any(message.startswith("run ") for message in told), told
 
 
 def test_the_last_program_is_resumed() -> None:
@@ -430,3 +385,4 @@ def test_what_a_tool_reports_of_its_own_call_is_passed_on(mode: str) -> None:
 
     asyncio.run(main())
     assert "call 1: dig is at 3 of 10: deep" in told
+    assert any(message.startswith("run ") for message in told), told

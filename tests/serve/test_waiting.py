@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import mcp_types as types
 import pytest
 from mcp import Client, MCPError
@@ -27,12 +26,10 @@ from atc.traces.stores.files import FileStore
 from tests.run.test_approval_url import SECRET, Desk
 from tests.run.test_approvers import ANN as ANN_KEY
 from tests.run.test_approvers import rules as approvers
-from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
-from tests.support.mcp_http import ANN, BOB, calling
-from tests.support.postgres import WHY_NOT, Server
+from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, both_eras, connected, gateway_of, run
+from tests.support.mcp_http import ANN, BOB, calling, result_of
 from tests.support.tools import make_tool
 
-both_eras = pytest.mark.parametrize("mode", [LEGACY, MODERN])
 WRITE = "answer = append_line(text='one')"
 LOOP = "answer = [append_line(text=text) for text in find_texts()]"
 TEXT = {"type": "string"}
@@ -167,19 +164,6 @@ def test_the_setting_parks_where_the_client_could_ask_too(folder: Path) -> None:
     assert (book.lines, user.seen) == ([], [])
 
 
-def test_a_write_is_refused_where_its_run_would_be_found_no_more(folder: Path) -> None:
-    book = Book()
-
-    async def main() -> None:
-        async with served(folder, book, keep_runs=False) as client:
-            report = await run(client, WRITE)
-            assert report["status"] == "denied"
-            assert "cannot show its user a form" in str(report)
-
-    asyncio.run(main())
-    assert book.lines == []
-
-
 @both_eras
 def test_a_run_that_waits_is_its_principals_own_over_http(folder: Path, mode: str) -> None:
     """Another principal hears what it hears of a run that never was, and nothing of its own changes the other's."""
@@ -207,13 +191,6 @@ def test_a_run_that_waits_is_its_principals_own_over_http(folder: Path, mode: st
 
     asyncio.run(main())
     assert book.lines == ["one"]
-
-
-def result_of(answered: httpx2.Response) -> dict[str, Any]:
-    """The result of a call over HTTP: of the older protocol it comes as the last message of a stream."""
-    text = answered.text
-    lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: {")]
-    return dict(json.loads(lines[-1] if lines else text)["result"])
 
 
 def test_a_run_that_somebody_else_goes_on_with_says_so(folder: Path) -> None:
@@ -448,25 +425,6 @@ def test_a_write_that_is_being_made_is_not_stopped_by_a_question_that_lapses(fol
 
 
 # -- what goes on elsewhere --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
-def test_a_run_goes_on_on_another_machine_with_the_same_store() -> None:
-    book = Book()
-
-    async def main(store: str) -> None:
-        async with gateway_of(book.tool, store=store) as gateway, connected(gateway, MODERN) as client:
-            report = await run(client, WRITE)
-            assert report["status"] == "waiting"
-        with Agent([make_tool("nothing", lambda given: 1)], model="none", store=store) as agent:
-            agent.approve(report["run"])
-        async with gateway_of(book.tool, store=store) as gateway, connected(gateway, LEGACY) as client:
-            assert (await goes_on(client, report["run"]))["status"] == "answered"
-
-    with Server() as server:
-        asyncio.run(main(server.emptied()))
-    assert book.lines == ["one"]
 
 
 def test_a_task_of_atcs_own_model_waits_and_is_resumed(folder: Path) -> None:

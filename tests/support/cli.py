@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 from typer.testing import Result as Ran
 
+from atc.calls import question
 from atc.cli import app
 from tests.support.fake_openai_server import Server, Step, serving
 
@@ -52,6 +53,17 @@ def settle(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def atc(*arguments: str, stdin: str | None = None) -> Ran:
     return CliRunner().invoke(app, list(arguments), input=stdin, catch_exceptions=False)
+
+
+def at_a_terminal(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    """Answer what is asked from here on with these lines, as at a terminal."""
+    typed = iter(lines)
+
+    async def line(*_: int) -> str:
+        return next(typed)
+
+    monkeypatch.setattr(question, "has_terminal", lambda: True)
+    monkeypatch.setattr(question, "_line", line)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import mcp_types as types
+import pytest
 from mcp import Client
 
 from atc import Tool, Toolset
@@ -20,6 +21,7 @@ from tests.support.tools import make_tool
 
 LEGACY, MODERN = "legacy", "2026-07-28"
 TEXT = {"type": "string"}
+both_eras = pytest.mark.parametrize("mode", [LEGACY, MODERN])
 
 ACCEPT = types.ElicitResult(action="accept", content={})
 DECLINE = types.ElicitResult(action="decline")

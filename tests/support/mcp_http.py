@@ -100,6 +100,13 @@ def opening() -> dict[str, Any]:
     return message("initialize", {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": client})
 
 
+def result_of(answered: httpx2.Response) -> dict[str, Any]:
+    """The result of a call over HTTP: of the older protocol it comes as the last message of a stream."""
+    text = answered.text
+    lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: {")]
+    return dict(json.loads(lines[-1] if lines else text)["result"])
+
+
 @asynccontextmanager
 async def calling(
     settings: HttpSettings | None = None, base: str = "http://127.0.0.1:8790", behind: Gateway | None = None

@@ -124,7 +124,6 @@ def over_damaged(stored: FileRun, seeds: range, commands: tuple[list[str], ...])
 @pytest.fixture
 def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, original: FileRun) -> FileRun:
     settle(tmp_path, monkeypatch)
-    monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
     monkeypatch.setenv("ATC_BASE_URL", "http://127.0.0.1:9/v1")
     return run_of(tmp_path, original)
 

@@ -114,7 +114,6 @@ def test_a_folder_is_strange_where_others_can_write_anywhere_above_it(tmp_path: 
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileRun:
     """A run in a folder that everybody can write to; its trace names tools and a strategy that leave a mark."""
     settle(tmp_path, monkeypatch)
-    monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
     run = FileStore(tmp_path / "runs").run(new_run_id())
     run.make()
     evil = tmp_path / "planted.py"
