@@ -107,9 +107,12 @@ def test_an_endpoint_without_a_models_name_is_an_error(given: dict[str, str], en
     assert KEY not in str(caught.value)
 
 
-def test_a_name_without_an_endpoint_is_an_error_with_a_guess() -> None:
-    with pytest.raises(ModelUnavailable, match="did you mean 'embedded:smollm2-135m'"):
-        choose_model("smollm2-135m", environment={})
+@pytest.mark.parametrize(
+    ("name", "meant"), [("smollm2-135m", "embedded:smollm2-135m"), ("claude-x", "anthropic:claude-x")]
+)
+def test_a_name_without_an_endpoint_is_an_error_with_a_guess(name: str, meant: str) -> None:
+    with pytest.raises(ModelUnavailable, match=f"did you mean '{meant}'"):
+        choose_model(name, environment={})
 
 
 def test_what_contradicts_itself_is_wrong_use() -> None:

@@ -168,13 +168,6 @@ def test_a_key_that_may_not_use_the_model_names_both_settings() -> None:
     assert "ATC_MODEL" in message
 
 
-def test_an_unknown_model_is_named() -> None:
-    with serving(fake.fails(404, "no such model")) as server:
-        message = failure(model(server), ModelUnavailable)
-    assert "'tiny'" in message
-    assert "ATC_MODEL" in message
-
-
 def test_nothing_at_the_address_names_the_address() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -230,14 +223,6 @@ def test_an_endpoint_that_turns_a_parameter_down_for_ever_is_an_error() -> None:
     with serving(fake.fails(400, "unknown parameter: stream_options")) as server:
         assert "stream_options" in failure(model(server), ModelError)
     assert len(server.requests) == 2
-
-
-def test_newer_endpoints_get_max_completion_tokens() -> None:
-    refusal = fake.fails(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
-    with serving(refusal, fake.says("fine")) as server:
-        assert ask(model(server), max_tokens=77).text == "fine"
-    assert server.requests[1]["max_completion_tokens"] == 77
-    assert "max_tokens" not in server.requests[1]
 
 
 def test_a_dropped_connection_is_tried_again() -> None:

@@ -181,13 +181,6 @@ def test_a_filtered_reply_ends_it_and_what_came_is_shown() -> None:
     assert len(server.requests) == 1
 
 
-def test_a_prompt_that_a_filter_turns_down_is_shown_and_not_sent_again() -> None:
-    said = "The response was filtered due to the prompt triggering Azure OpenAI's content management policy."
-    with serving(fake.fails(400, said, code="content_filter")) as server:
-        assert said in failure(model(server))
-    assert len(server.requests) == 1
-
-
 @pytest.mark.parametrize(
     ("step", "words"),
     [
@@ -203,9 +196,6 @@ def test_an_empty_reply_says_so(step: fake.Step, words: str) -> None:
 
 
 # A prompt that is too long.
-
-LONG = "prompt is too long: 9000 tokens > 4096 maximum"
-TPM = "Request too large for m on tokens per min (TPM): Limit 4096, Requested 9000."
 
 
 def test_a_prompt_that_is_too_long_tells_the_numbers_and_the_limit_is_kept() -> None:

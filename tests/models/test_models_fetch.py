@@ -134,23 +134,20 @@ def test_a_hub_that_cannot_continue_is_asked_for_the_whole(entry: ModelFile, hub
     assert fetch("tiny", directory=tmp_path, sources=["hub"], hub_url=hub.url).read_bytes() == CONTENT
 
 
-def test_other_bytes_are_deleted_and_named(entry: ModelFile, hub: Hub, tmp_path: Path) -> None:
-    hub.content = b"x" * len(CONTENT)
-    with pytest.raises(ModelUnavailable, match=r"SHA-256.*deleted"):
-        fetch("tiny", directory=tmp_path, sources=["hub"], hub_url=hub.url)
-    assert left_behind(tmp_path) == set()
-
-
-def test_a_page_in_the_files_place_is_not_kept(entry: ModelFile, hub: Hub, tmp_path: Path) -> None:
-    hub.content = b"<html>log in to this network</html>"
-    with pytest.raises(ModelUnavailable, match="35 bytes, not the 1024000"):
-        fetch("tiny", directory=tmp_path, sources=["hub"], hub_url=hub.url)
-    assert left_behind(tmp_path) == set()
-
-
-def test_more_bytes_than_the_file_has_are_not_taken(entry: ModelFile, hub: Hub, tmp_path: Path) -> None:
-    hub.content, hub.says_length = CONTENT + b"x", False
-    with pytest.raises(ModelUnavailable, match="more than"):
+@pytest.mark.parametrize(
+    ("content", "says_length", "words"),
+    [
+        (b"x" * len(CONTENT), True, r"SHA-256.*deleted"),
+        (b"<html>log in to this network</html>", True, "35 bytes, not the 1024000"),
+        (CONTENT + b"x", False, "more than"),
+    ],
+    ids=["as many", "a page", "more"],
+)
+def test_other_bytes_are_not_kept(
+    entry: ModelFile, hub: Hub, tmp_path: Path, content: bytes, says_length: bool, words: str
+) -> None:
+    hub.content, hub.says_length = content, says_length
+    with pytest.raises(ModelUnavailable, match=words):
         fetch("tiny", directory=tmp_path, sources=["hub"], hub_url=hub.url)
     assert left_behind(tmp_path) == set()
 

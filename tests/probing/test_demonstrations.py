@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,17 +16,11 @@ from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Toolset
 from benchmarks.probing.demonstration_audit import audit
-from tests.support.probe import Oracle, Service, line, probed, running, states
+from tests.support.probe import Oracle, Service, line, probed, states
 from tests.support.probe_services import missing
 
 FACTS = {"lake_id": 77, "name": "Inari", "deepest_m": 92}
 LAKES = {"lakes": [{"lake_id": 12, "name": "Oulu"}, {"lake_id": 77, "name": "Inari"}]}
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with running() as made:
-        yield made
 
 
 def tool(name: str, *calls: tuple[dict[str, Any], Any], **schemas: Any) -> tuple[Protocol, Record]:

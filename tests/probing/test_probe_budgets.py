@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,10 @@ from atc.probing import call_policy
 from atc.probing.call_policy import Budget
 from atc.tools.documents import load_protocols
 from atc.tools.stubs import render_stubs
-from tests.support.probe import Oracle, Says, Service, line, probed, running, states
+from tests.support.probe import Oracle, Says, Service, line, probed, states
 from tests.support.probe_services import GOOD, add_goods, missing
 
-pytestmark = pytest.mark.slow  # a server for each
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with running() as made:
-        yield made
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_folder")]  # a server for each
 
 
 # -- much -------------------------------------------------------------------------------------------------------------

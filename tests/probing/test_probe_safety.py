@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from atc.calls.approval import ApprovalRequest
@@ -11,16 +9,9 @@ from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
-from tests.support.probe import Oracle, Service, line, probed, prober, running, states
+from tests.support.probe import Oracle, Service, line, probed, prober, states
 from tests.support.probe_services import LIBRARY, add_library
 from tests.support.tools import make_tool
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with running() as made:
-        yield made
-
 
 TELLTALE = {
     "delete_user": "/a",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from atc.schemas.protocol import Protocol, Provenance
 from atc.tools.openapi.importer import import_openapi, read_openapi
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
-from tests.support.openapi import Answer, Server, call, document, operation, running_server
+from tests.support.openapi import Answer, Server, call, document, operation
 from tests.support.time import little_work
 
 PETS = """
@@ -43,12 +42,6 @@ paths:
     delete:
       responses: {"204": {description: gone}}
 """
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running_server() as server:
-        yield server
 
 
 def get(**rest: Any) -> dict[str, Any]:
@@ -103,7 +96,6 @@ def test_json_yaml_and_dict_give_the_same_tools(tmp_path: Path) -> None:
 
 
 def test_a_document_from_a_url_resolves_its_server_and_its_references(server: Server) -> None:
-    server.reset()
     root = document({"/pets": get(returns={"$ref": "more/schemas.yaml#/Pet"})}, servers=[{"url": "../v2/"}])
     server.answers = {
         "/docs/api.json": Answer(json.dumps(root).encode()),

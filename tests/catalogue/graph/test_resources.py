@@ -557,15 +557,6 @@ def test_what_runs_showed_never_comes_before_the_things_own_list() -> None:
     assert first.weight > second.weight, "whatever goes by the weight alone goes by the same order"
 
 
-def test_the_users_word_comes_before_all() -> None:
-    refers = ("GET /orders", ("items", "[]", "lines", "[]", "product_id"), "GET /products/{product_id}", "product_id")
-    said = ToolGraph(SHOP, Learnt(corrected_feeds={refers: True}))
-    first = said.feeds("GET /products/{product_id}")[0]
-    assert (place(first.supplier), first.evidence, first.weight) == (
-        "GET /orders.items.[].lines.[].product_id", "corrected", 1.0,
-    )  # fmt: skip
-
-
 _TEXT: dict[str, Any] = {"type": "string"}
 _OF_TEXTS = items(_TEXT)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -142,12 +141,6 @@ def test_damaged_counts_say_nothing() -> None:
 def test_a_count_is_a_number_above_0(count: float) -> None:
     with pytest.raises(UsageError, match="a count is a number above 0"):
         ToolIndex.build(some()).use_together([(("get_weather", "dictionary"), count)])
-
-
-def test_what_is_used_together_is_saved_with_the_index(tmp_path: Path) -> None:
-    index = used(ToolIndex.build(some()), *WEATHER_AND_WORDS)
-    index.save(tmp_path)
-    assert ToolIndex.load(tmp_path).search("weather") == index.search("weather")
 
 
 # Runs
