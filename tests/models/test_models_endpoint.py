@@ -27,11 +27,11 @@ def model(server: fake.Server | str, **options: Any) -> OpenAICompatible:
     return OpenAICompatible("tiny", url, KEY, **{"timeout_s": 60, "backoff_s": 0.001, **options})
 
 
-def ask(endpoint: OpenAICompatible, **options: Any) -> Reply:
-    return asyncio.run(endpoint.complete(PROMPT, **options))
+def ask(endpoint: OpenAICompatible, prompt: list[Message] = PROMPT, **options: Any) -> Reply:
+    return asyncio.run(endpoint.complete(prompt, **options))
 
 
-def failure(endpoint: OpenAICompatible, kind: type[AtcError]) -> str:
+def failure(endpoint: OpenAICompatible, kind: type[AtcError] = ModelError) -> str:
     """The message of the error that asking ends in; the key is nowhere in it, nor in what a log would show of it."""
     with pytest.raises(kind) as caught:
         ask(endpoint)

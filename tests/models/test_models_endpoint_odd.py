@@ -4,34 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
 
 import pytest
 
-from atc.errors import ContextExceeded, ModelError
-from atc.models.messages import Message, Reply
-from atc.models.openai_compatible import OpenAICompatible
+from atc.errors import ContextExceeded
+from atc.models.messages import Message
+from tests.models.test_models_endpoint import KEY, PROMPT, ask, failure, model
 from tests.support import fake_openai_server as fake
 from tests.support.fake_openai_server import serving
-
-KEY = "sk-very-secret-0123456789"
-PROMPT = [Message("system", "You write Python."), Message("user", "Say hello.")]
-
-
-def model(server: fake.Server, **options: Any) -> OpenAICompatible:
-    return OpenAICompatible("tiny", server.url, KEY, **{"timeout_s": 60, "backoff_s": 0.001, **options})
-
-
-def ask(endpoint: OpenAICompatible, prompt: list[Message] = PROMPT, **options: Any) -> Reply:
-    return asyncio.run(endpoint.complete(prompt, **options))
-
-
-def failure(endpoint: OpenAICompatible, kind: type[ModelError] = ModelError) -> str:
-    with pytest.raises(kind) as caught:
-        ask(endpoint)
-    assert KEY not in str(caught.value)
-    return str(caught.value)
-
 
 # What an endpoint does not know.
 

@@ -121,11 +121,6 @@ def test_a_folder_that_cannot_be_made_is_named(service: Service, tmp_path: Path)
     assert service.hits == []
 
 
-def test_a_record_of_an_older_version_that_was_not_documented_is_read() -> None:
-    stored = {**Record("find_lakes", state="undocumented").to_json(), "state": "not"}
-    assert Record.from_json(stored).state == "undocumented"
-
-
 def test_a_record_keeps_the_keys_of_its_file_format() -> None:
     record = Record("get_book")
     record.refusals.append(Refusal({"id": 1}, 422, "GET /books: id must be a string", "id must be a string"))

@@ -15,6 +15,7 @@ from atc.errors import UsageError
 from atc.models.fake import FakeModel
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool
+from tests.support.retrieval import no_model
 from tests.support.tools import make_tool
 
 
@@ -32,10 +33,6 @@ def choose(task: str, toolset: Toolset, limit: int = 20) -> list[str]:
 
 def retrieve(task: str, toolset: Toolset, limit: int) -> Sketch:
     return asyncio.run(IndexRetriever().retrieve(task, toolset, limit, no_model))
-
-
-async def no_model(*_: Any) -> Any:
-    raise AssertionError("no model is asked")
 
 
 def test_few_tools_are_all_offered_as_they_were_given() -> None:
