@@ -163,13 +163,6 @@ def test_info_asks_the_endpoint_and_never_shows_the_key(monkeypatch: pytest.Monk
     assert KEY not in up.output + down.output
 
 
-def test_info_needs_a_models_name_for_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://h/v1")
-    result = CliRunner().invoke(app, ["info"])
-    assert result.exit_code == 3
-    assert "ATC_MODEL" in result.output
-
-
 def test_info_says_that_a_key_alone_chose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     report = json.loads(CliRunner().invoke(app, ["info", "--json"]).stdout)
