@@ -230,19 +230,18 @@ def test_a_dropped_connection_is_tried_again() -> None:
         assert ask(model(server)).text == "a whole reply"
 
 
-def test_a_connection_that_always_drops_is_an_error() -> None:
-    with serving(fake.breaks_off("half")) as server:
-        assert "lost" in failure(model(server, max_attempts=2), ModelError)
-
-
-def test_silence_in_the_middle_of_a_reply_is_an_error() -> None:
-    with serving(fake.hangs("half")) as server:
-        assert "middle" in failure(model(server, stall_s=0.1, max_attempts=1), ModelError)
-
-
-def test_silence_from_the_start_is_an_error() -> None:
-    with serving(fake.hangs()) as server:
-        assert "0.15 s" in failure(model(server, timeout_s=0.15, max_attempts=1), ModelError)
+@pytest.mark.parametrize(
+    ("step", "options", "words"),
+    [
+        (fake.breaks_off("half"), {"max_attempts": 2}, "lost"),
+        (fake.hangs("half"), {"max_attempts": 1, "stall_s": 0.1}, "middle"),
+        (fake.hangs(), {"max_attempts": 1, "timeout_s": 0.15}, "0.15 s"),
+    ],
+    ids=["dropped", "silent in the middle", "silent from the start"],
+)
+def test_a_reply_that_never_comes_to_its_end_is_an_error(step: fake.Step, options: Any, words: str) -> None:
+    with serving(step) as server:
+        assert words in failure(model(server, **options))
 
 
 def test_silence_after_the_end_of_a_reply_does_no_harm() -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import re
-import threading
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from atc.models import catalogue
 from atc.models import fetch as fetching
 from atc.models.catalogue import CATALOGUE, Chunk, ModelFile
 from atc.models.fetch import fetch
+from tests.support.http import Handler, served
 
 CONTENT = bytes(range(256)) * 4_000  # 1,024,000 bytes
 CUT = 700_000
@@ -44,58 +43,42 @@ def entry(monkeypatch: pytest.MonkeyPatch) -> ModelFile:
     return made
 
 
-class Hub(ThreadingHTTPServer):
+@dataclass
+class Hub:
     """A hub with one file; it can be made to break off, to ignore ranges, or to have other bytes."""
 
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _HubHandler)
-        self.content = CONTENT
-        self.break_after: int | None = None
-        self.knows_ranges = True
-        self.says_length = True
-        self.ranges: list[str | None] = []
-        self.paths: list[str] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class _HubHandler(BaseHTTPRequestHandler):
-    server: Hub
-
-    def do_GET(self) -> None:
-        hub = self.server
-        hub.paths.append(self.path)
-        if not self.path.startswith("/cdn"):  # as the real one does
-            self.send_response(302)
-            self.send_header("Location", f"{hub.url}/cdn{self.path}")
-            self.end_headers()
-            return
-        asked = self.headers.get("Range")
-        hub.ranges.append(asked)
-        start = int(re.findall(r"\d+", asked)[0]) if asked and hub.knows_ranges else 0
-        self.send_response(206 if start else 200)
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(hub.content) - 1}/{len(hub.content)}")
-        if hub.says_length:
-            self.send_header("Content-Length", str(len(hub.content) - start))
-        self.end_headers()
-        self.wfile.write(hub.content[start : hub.break_after])
-
-    def log_message(self, *_: Any) -> None:
-        pass
+    url: str = ""
+    content: bytes = CONTENT
+    break_after: int | None = None
+    knows_ranges: bool = True
+    says_length: bool = True
+    ranges: list[str | None] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
 
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    server = Hub()
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    hub = Hub()
+
+    class Giving(Handler):
+        def do_GET(self) -> None:
+            hub.paths.append(self.path)
+            if not self.path.startswith("/cdn"):  # as the real one does
+                self.say(302, b"", None, Location=f"{hub.url}/cdn{self.path}")
+                return
+            asked = self.headers.get("Range")
+            hub.ranges.append(asked)
+            start = int(re.findall(r"\d+", asked)[0]) if asked and hub.knows_ranges else 0
+            self.send_response(206 if start else 200)
+            if start:
+                self.send_header("Content-Range", f"bytes {start}-{len(hub.content) - 1}/{len(hub.content)}")
+            if hub.says_length:
+                self.send_header("Content-Length", str(len(hub.content) - start))
+            self.end_headers()
+            self.wfile.write(hub.content[start : hub.break_after])
+
+    with served(Giving) as hub.url:
+        yield hub
 
 
 def left_behind(folder: Path) -> set[str]:
