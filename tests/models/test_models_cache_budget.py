@@ -194,16 +194,6 @@ def test_a_failed_call_gives_back_what_was_set_aside() -> None:
     assert ask(model, max_tokens=80).text == "ok"
 
 
-def test_replies_from_the_disk_cost_no_tokens(tmp_path: Path) -> None:
-    budget = Budget()
-    model = BudgetedModel(CachedModel(FakeModel(["a"]), tmp_path), budget)
-    ask(model)
-    spent = budget.tokens_used
-    ask(model)
-    assert budget.tokens_used == spent
-    assert budget.calls_used == 2
-
-
 # What every model around another passes through.
 
 

@@ -136,8 +136,9 @@ def test_an_error_in_the_middle_of_a_stream_is_told_in_its_words() -> None:
 def test_a_filter_is_told_and_not_asked_again() -> None:
     words = "The response was filtered due to the prompt triggering Azure OpenAI's content management policy."
     with fake.serving(fake.fails(400, words, code="content_filter")) as server:
-        with pytest.raises(ModelError, match=r"content filter of 'model-1' at http.*change the task's words"):
+        with pytest.raises(ModelError, match=r"content filter of 'model-1' at http.*change the task's words") as told:
             asyncio.run(completed(at(server, attempts=3)))
+        assert words in str(told.value)
         assert len(server.requests) == 1
 
 
@@ -185,11 +186,6 @@ def test_a_list_of_models_may_want_the_key_under_another_name() -> None:
 def test_at_an_address_of_ones_own_a_name_may_begin_like_a_preset() -> None:
     choice = choose_model("mistral:7b", environment={"OPENAI_BASE_URL": "http://h/v1", "MISTRAL_API_KEY": KEY})
     assert (choice.model, choice.base_url, choice.api_key) == ("mistral:7b", "http://h/v1", None)
-
-
-def test_a_name_that_has_no_endpoint_names_the_one_that_is_meant() -> None:
-    with pytest.raises(ModelUnavailable, match="did you mean 'anthropic:claude-x'"):
-        choose_model("claude-x", environment={})
 
 
 def test_every_preset_has_a_dialect_and_an_address() -> None:

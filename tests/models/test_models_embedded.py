@@ -24,6 +24,7 @@ from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings
 from atc.models.fetch import models_dir
 from atc.models.messages import Message
 from atc.models.resolve import prepare_model
+from tests.support.mcp import gone
 
 PROMPT = [Message("user", "Write one line of Python that prints hello. Only the code.")]
 BOTH_WAYS = r"pip install .*\[embedded\]' && atc model pull.*OPENAI_BASE_URL"
@@ -150,18 +151,6 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def gone(pid: int, within: float) -> bool:
-    deadline = time.monotonic() + within
-    while time.monotonic() < deadline:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
-                return True
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.fixture
 def real_file() -> Path:
     """The smallest known model that is on this machine."""
@@ -202,7 +191,7 @@ def test_a_real_model_answers_and_its_process_is_gone_after_closing(real_file: P
     cmdline = Path(f"/proc/{server}/cmdline").read_text()
     assert "key" not in cmdline
     asyncio.run(model.aclose())
-    assert gone(server, within=30)
+    assert gone(server)
 
 
 @pytest.mark.slow
@@ -212,9 +201,10 @@ def test_two_users_share_a_process_and_the_last_one_ends_it(real_file: Path) -> 
         asyncio.run(model.complete(PROMPT, max_tokens=1))
     (server,) = children(os.getpid())
     asyncio.run(one.aclose())
-    assert not gone(server, within=0.2)
+    time.sleep(0.2)
+    assert children(os.getpid()) == [server]
     asyncio.run(two.aclose())
-    assert gone(server, within=30)
+    assert gone(server)
 
 
 PARENT = """
@@ -246,4 +236,4 @@ def test_the_process_dies_with_its_parent_however_that_ends(real_file: Path, end
             assert len(servers) == 1
             parent.send_signal(end)
         parent.wait(timeout=60)
-    assert all(gone(server, within=30) for server in servers)
+    assert all(gone(server) for server in servers)

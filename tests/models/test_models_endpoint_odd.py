@@ -4,34 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
 
 import pytest
 
-from atc.errors import ContextExceeded, ModelError
-from atc.models.messages import Message, Reply
-from atc.models.openai_compatible import OpenAICompatible
+from atc.errors import ContextExceeded
+from atc.models.messages import Message
+from tests.models.test_models_endpoint import KEY, PROMPT, ask, failure, model
 from tests.support import fake_openai_server as fake
 from tests.support.fake_openai_server import serving
-
-KEY = "sk-very-secret-0123456789"
-PROMPT = [Message("system", "You write Python."), Message("user", "Say hello.")]
-
-
-def model(server: fake.Server, **options: Any) -> OpenAICompatible:
-    return OpenAICompatible("tiny", server.url, KEY, **{"timeout_s": 60, "backoff_s": 0.001, **options})
-
-
-def ask(endpoint: OpenAICompatible, prompt: list[Message] = PROMPT, **options: Any) -> Reply:
-    return asyncio.run(endpoint.complete(prompt, **options))
-
-
-def failure(endpoint: OpenAICompatible, kind: type[ModelError] = ModelError) -> str:
-    with pytest.raises(kind) as caught:
-        ask(endpoint)
-    assert KEY not in str(caught.value)
-    return str(caught.value)
-
 
 # What an endpoint does not know.
 
@@ -181,13 +161,6 @@ def test_a_filtered_reply_ends_it_and_what_came_is_shown() -> None:
     assert len(server.requests) == 1
 
 
-def test_a_prompt_that_a_filter_turns_down_is_shown_and_not_sent_again() -> None:
-    said = "The response was filtered due to the prompt triggering Azure OpenAI's content management policy."
-    with serving(fake.fails(400, said, code="content_filter")) as server:
-        assert said in failure(model(server))
-    assert len(server.requests) == 1
-
-
 @pytest.mark.parametrize(
     ("step", "words"),
     [
@@ -203,9 +176,6 @@ def test_an_empty_reply_says_so(step: fake.Step, words: str) -> None:
 
 
 # A prompt that is too long.
-
-LONG = "prompt is too long: 9000 tokens > 4096 maximum"
-TPM = "Request too large for m on tokens per min (TPM): Limit 4096, Requested 9000."
 
 
 def test_a_prompt_that_is_too_long_tells_the_numbers_and_the_limit_is_kept() -> None:

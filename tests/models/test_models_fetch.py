@@ -5,11 +5,9 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import re
-import threading
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from atc.models import catalogue
 from atc.models import fetch as fetching
 from atc.models.catalogue import CATALOGUE, Chunk, ModelFile
 from atc.models.fetch import fetch
+from tests.support.http import Handler, served
 
 CONTENT = bytes(range(256)) * 4_000  # 1,024,000 bytes
 CUT = 700_000
@@ -44,58 +43,42 @@ def entry(monkeypatch: pytest.MonkeyPatch) -> ModelFile:
     return made
 
 
-class Hub(ThreadingHTTPServer):
+@dataclass
+class Hub:
     """A hub with one file; it can be made to break off, to ignore ranges, or to have other bytes."""
 
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _HubHandler)
-        self.content = CONTENT
-        self.break_after: int | None = None
-        self.knows_ranges = True
-        self.says_length = True
-        self.ranges: list[str | None] = []
-        self.paths: list[str] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class _HubHandler(BaseHTTPRequestHandler):
-    server: Hub
-
-    def do_GET(self) -> None:
-        hub = self.server
-        hub.paths.append(self.path)
-        if not self.path.startswith("/cdn"):  # as the real one does
-            self.send_response(302)
-            self.send_header("Location", f"{hub.url}/cdn{self.path}")
-            self.end_headers()
-            return
-        asked = self.headers.get("Range")
-        hub.ranges.append(asked)
-        start = int(re.findall(r"\d+", asked)[0]) if asked and hub.knows_ranges else 0
-        self.send_response(206 if start else 200)
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(hub.content) - 1}/{len(hub.content)}")
-        if hub.says_length:
-            self.send_header("Content-Length", str(len(hub.content) - start))
-        self.end_headers()
-        self.wfile.write(hub.content[start : hub.break_after])
-
-    def log_message(self, *_: Any) -> None:
-        pass
+    url: str = ""
+    content: bytes = CONTENT
+    break_after: int | None = None
+    knows_ranges: bool = True
+    says_length: bool = True
+    ranges: list[str | None] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
 
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    server = Hub()
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    hub = Hub()
+
+    class Giving(Handler):
+        def do_GET(self) -> None:
+            hub.paths.append(self.path)
+            if not self.path.startswith("/cdn"):  # as the real one does
+                self.say(302, b"", None, Location=f"{hub.url}/cdn{self.path}")
+                return
+            asked = self.headers.get("Range")
+            hub.ranges.append(asked)
+            start = int(re.findall(r"\d+", asked)[0]) if asked and hub.knows_ranges else 0
+            self.send_response(206 if start else 200)
+            if start:
+                self.send_header("Content-Range", f"bytes {start}-{len(hub.content) - 1}/{len(hub.content)}")
+            if hub.says_length:
+                self.send_header("Content-Length", str(len(hub.content) - start))
+            self.end_headers()
+            self.wfile.write(hub.content[start : hub.break_after])
+
+    with served(Giving) as hub.url:
+        yield hub
 
 
 def left_behind(folder: Path) -> set[str]:
@@ -134,23 +117,20 @@ def test_a_hub_that_cannot_continue_is_asked_for_the_whole(entry: ModelFile, hub
     assert fetch("tiny", directory=tmp_path, sources=["hub"], hub_url=hub.url).read_bytes() == CONTENT
 
 
-def test_other_bytes_are_deleted_and_named(entry: ModelFile, hub: Hub, tmp_path: Path) -> None:
-    hub.content = b"x" * len(CONTENT)
-    with pytest.raises(ModelUnavailable, match=r"SHA-256.*deleted"):
-        fetch("tiny", directory=tmp_path, sources=["hub"], hub_url=hub.url)
-    assert left_behind(tmp_path) == set()
-
-
-def test_a_page_in_the_files_place_is_not_kept(entry: ModelFile, hub: Hub, tmp_path: Path) -> None:
-    hub.content = b"<html>log in to this network</html>"
-    with pytest.raises(ModelUnavailable, match="35 bytes, not the 1024000"):
-        fetch("tiny", directory=tmp_path, sources=["hub"], hub_url=hub.url)
-    assert left_behind(tmp_path) == set()
-
-
-def test_more_bytes_than_the_file_has_are_not_taken(entry: ModelFile, hub: Hub, tmp_path: Path) -> None:
-    hub.content, hub.says_length = CONTENT + b"x", False
-    with pytest.raises(ModelUnavailable, match="more than"):
+@pytest.mark.parametrize(
+    ("content", "says_length", "words"),
+    [
+        (b"x" * len(CONTENT), True, r"SHA-256.*deleted"),
+        (b"<html>log in to this network</html>", True, "35 bytes, not the 1024000"),
+        (CONTENT + b"x", False, "more than"),
+    ],
+    ids=["as many", "a page", "more"],
+)
+def test_other_bytes_are_not_kept(
+    entry: ModelFile, hub: Hub, tmp_path: Path, content: bytes, says_length: bool, words: str
+) -> None:
+    hub.content, hub.says_length = content, says_length
+    with pytest.raises(ModelUnavailable, match=words):
         fetch("tiny", directory=tmp_path, sources=["hub"], hub_url=hub.url)
     assert left_behind(tmp_path) == set()
 

@@ -77,7 +77,7 @@ def test_a_reply_from_the_disk_costs_nothing(tmp_path: Path) -> None:
     model = BudgetedModel(CachedModel(FakeModel([Reply("a", "stop", 100, 10, 0.0)]), tmp_path), spent)
     for _ in range(2):
         asyncio.run(model.complete(PROMPT))
-    assert spent.cost == 120 * UNIT
+    assert (spent.cost, spent.tokens_used, spent.calls_used) == (120 * UNIT, 110, 2)
 
 
 def test_a_reply_may_have_what_the_money_pays_for_and_the_next_is_not_asked_for() -> None:

@@ -262,27 +262,6 @@ def test_an_endpoint_with_the_older_format_is_found_out_once() -> None:
     assert "JSON Schema" in server.requests[1]["messages"][-1]["content"]
 
 
-@pytest.mark.parametrize(
-    "refusal", ["", "This response_format type is unavailable now", "structured outputs are not enabled"]
-)
-def test_an_endpoint_without_formats_is_told_in_words_from_then_on(refusal: str) -> None:
-    with serving(takes_formats(held="", free=LYON, refusal=refusal)) as server:
-        model = endpoint(server)
-        assert ask(model, schema=CITY).value == json.loads(LYON)
-        assert ask(model, schema=CITY).value == json.loads(LYON)
-    assert ["response_format" in request for request in server.requests] == [True, True, False, False]
-    assert all(json.dumps(CITY) in request["messages"][-1]["content"] for request in server.requests[2:])
-
-
-def test_an_endpoint_that_ignores_formats_is_told_in_words_from_then_on() -> None:
-    with serving(says("Lyon has 522250 people."), says(LYON)) as server:
-        model = endpoint(server)
-        assert ask(model, schema=CITY).value == json.loads(LYON)
-        assert ask(model, schema=CITY).value == json.loads(LYON)
-    assert ["response_format" in request for request in server.requests] == [True, False, False]
-    assert [len(request["messages"]) for request in server.requests] == [2, 4, 2]
-
-
 NO_SCHEMA = "'response_format' of type 'json_schema' is not supported"
 REFUSALS = [
     (400, "Invalid parameter: " + NO_SCHEMA + " with this model. Learn more about supported models."),
@@ -294,6 +273,7 @@ REFUSALS = [
     (422, "{'loc': ['body', 'response_format'], 'msg': 'Extra inputs are not permitted'}"),
     (400, "guided_decoding is not enabled"),
     (400, "Structured output is not supported"),
+    (400, "structured outputs are not enabled"),
     (501, "json_schema: not implemented"),
     (404, "No endpoints found that can use response_format"),
     (400, "Bad Request"),
@@ -339,6 +319,7 @@ def test_a_format_that_is_refused_is_not_sent_again_and_that_is_reported_once(
     assert [reply.value for reply in replies] == [json.loads(LYON)] * 3
     sent = [request.get("response_format", {}).get("type") for request in server.requests]
     assert sent == ["json_schema", "json_object", *([kinds[0]] * 2 if kinds else [None] * 3)]
+    assert all(json.dumps(CITY) in request["messages"][-1]["content"] for request in server.requests[1:])
     first, *later = [reply.notice for reply in replies]
     refused, instead = ("schema", "as a JSON object") if kinds else ("object", "in the prompt alone")
     assert first.startswith(f"'tiny' at {server.url} refuses response_format (json_{refused}): ")
@@ -432,12 +413,6 @@ def test_one_schema_that_is_refused_says_nothing_of_others() -> None:
         assert ask(model, schema=CITY).value == json.loads(LYON)
         assert ask(model, schema={"type": "object", **CITY, "title": "other"}).value == json.loads(LYON)
     assert ["response_format" in request for request in server.requests] == [True, False, False, True]
-
-
-def test_another_error_is_not_taken_for_one_about_the_format() -> None:
-    with serving(fails(400, "the model is asleep")) as server, pytest.raises(ModelError, match="asleep"):
-        ask(endpoint(server), schema=CITY)
-    assert len(server.requests) == 1
 
 
 def test_a_grammar_is_sent_to_llama_cpp_alone() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,22 +11,17 @@ import pytest
 
 from atc.atlas.catalogue import atlas_toolset
 from atc.probing.demonstrations import MAX_CALLS, MAX_WAYS, Ways, demonstrate
+from atc.probing.document import protocol_of
 from atc.probing.record import Demonstration, Instance, Record
 from atc.result import Effect
-from atc.schemas.protocol import Protocol
+from atc.schemas.protocol import Example, Protocol
 from atc.tools.tool import Toolset
 from benchmarks.probing.demonstration_audit import audit
-from tests.support.probe import Oracle, Service, line, probed, running, states
+from tests.support.probe import Oracle, Service, line, probed, states
 from tests.support.probe_services import missing
 
 FACTS = {"lake_id": 77, "name": "Inari", "deepest_m": 92}
 LAKES = {"lakes": [{"lake_id": 12, "name": "Oulu"}, {"lake_id": 77, "name": "Inari"}]}
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with running() as made:
-        yield made
 
 
 def tool(name: str, *calls: tuple[dict[str, Any], Any], **schemas: Any) -> tuple[Protocol, Record]:
@@ -150,6 +145,24 @@ def test_what_is_missing_is_called_with_what_can_be_read() -> None:
     ways = Ways(tools, {record.name: record for _, record in (guessed, lakes)})
     assert ways.missing("get_lake")[0] == {"lake_id": 12}
     assert ways.missing("list_lakes") == []
+
+
+DOCUMENTED = "answer = get_lake(lake_id=3)"
+DEMONSTRATED = Demonstration("What is known of lake 3?", DOCUMENTED, {"lake_id": 3})
+
+
+def documented(*declared: Example) -> tuple[Example, ...]:
+    record = Record("get_lake", demonstration=DEMONSTRATED)
+    record.instances += [Instance({"lake_id": number}, {"id": number}) for number in (1, 2, 3)]
+    return protocol_of(Protocol(name="get_lake", examples=declared), record).examples
+
+
+def test_a_demonstration_stands_beside_the_examples_of_the_source() -> None:
+    declared = Example(response={"id": 1})
+    first, probed, other = documented(declared)
+    assert (first, probed.program, probed.description) == (declared, DOCUMENTED, "What is known of lake 3?")
+    assert (probed.response, other) == ({"id": 3}, Example(arguments={"lake_id": 1}, response={"id": 1}))
+    assert documented(own := Example(program=DOCUMENTED, response=1)) == (own,)
 
 
 # -- whole services ----------------------------------------------------------------------------------------------------

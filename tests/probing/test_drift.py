@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given
 
-from atc.probing.drift import MAX_CHANGES, Change, compare
+from atc.probing.drift import MAX_CHANGES, compare
 from atc.schemas.infer.shape import Shape
 from tests.schemas.test_infer import MANY_VALUES
 
@@ -134,7 +134,3 @@ def test_schemas_without_end_are_compared_in_bounded_time() -> None:
     )
     assert 0 < len(changes) <= MAX_CHANGES
     assert changes[-1].kind in ("gone", "added")
-
-
-def test_a_change_is_plain_data() -> None:
-    assert Change("$.a", "gone", "string") == Change("$.a", "gone", "string", None, {})

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
-import pytest
 
 from atc.calls.contract import CallReply
 from atc.errors import ToolError
@@ -18,22 +16,10 @@ from atc.tools.documents import load_protocols, protocol_schema
 from atc.tools.functions import tool
 from atc.tools.stubs import render_stubs
 from atc.tools.tool import Toolset
-from tests.support.probe import Oracle, Says, Service, line, probed, running, states
+from tests.support.probe import Oracle, Says, Service, line, probed, states
 from tests.support.probe_services import LIBRARY, add_library, missing
 from tests.support.sandbox import in_sandbox
 from tests.support.tools import make_tool
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with running() as made:
-        yield made
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> str:
-    return str(tmp_path / "documents")
-
 
 # -- alone, and in a chain --------------------------------------------------------------------------------------------
 

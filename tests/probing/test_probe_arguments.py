@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from atc.errors import UsageError
 from atc.probing.arguments import ArgumentEvidence
-from atc.probing.error_messages import ErrorDetail, read_error_message
 from atc.schemas.validate import problems
 from tests.support.probe_services import FASTAPI
 
@@ -168,10 +167,6 @@ def test_many_names_and_statements_are_bounded() -> None:
 def test_damaged_evidence_is_refused_with_what_to_do(stored: Any) -> None:
     with pytest.raises(UsageError, match="probe the tool again"):
         ArgumentEvidence.from_json(stored)
-
-
-def test_a_detail_is_plain_data() -> None:
-    assert read_error_message("city is required") == [ErrorDetail("city", "missing", {}, "")]
 
 
 def test_a_type_that_was_seen_once_is_no_rule() -> None:

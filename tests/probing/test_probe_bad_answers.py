@@ -6,7 +6,6 @@ import gzip
 import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +18,7 @@ from tests.support.probe import Oracle, Says, Service, line, probed, running, st
 from tests.support.probe_services import GOOD, add_goods
 from tests.support.tools import make_tool
 
-pytestmark = pytest.mark.slow  # a server for each
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_folder")]  # a server for each
 
 
 # -- answers that are none: one service full of them, probed once -----------------------------------------------------

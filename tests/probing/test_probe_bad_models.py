@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from atc.models.base import Reply
-from tests.support.probe import Oracle, Service, line, probed, running, states
+from tests.support.probe import Oracle, Service, line, probed, states
 from tests.support.probe_services import GOOD, add_goods, missing
 
 pytestmark = pytest.mark.slow  # a server for each
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with running() as made:
-        yield made
 
 
 def of_look(value: Any) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,21 +14,10 @@ from atc.probing import call_policy
 from atc.probing.call_policy import Budget
 from atc.tools.documents import load_protocols
 from atc.tools.stubs import render_stubs
-from tests.support.probe import Oracle, Says, Service, line, probed, running, states
+from tests.support.probe import Oracle, Says, Service, line, probed, states
 from tests.support.probe_services import GOOD, add_goods, missing
 
-pytestmark = pytest.mark.slow  # a server for each
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with running() as made:
-        yield made
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_folder")]  # a server for each
 
 
 # -- much -------------------------------------------------------------------------------------------------------------
@@ -86,20 +75,6 @@ def test_tools_that_need_each_other_end_as_not_documented(service: Service) -> N
 # -- budgets ----------------------------------------------------------------------------------------------------------
 
 
-MANY = [{"word": [f"{first}-{n}" for n in range(4)]} for first in "abcdef"]
-
-
-def test_one_tool_gets_so_many_calls(service: Service) -> None:
-    add_goods(service)
-    service.route("look", "/look", lambda _: missing(), need="word")
-    report = probed(service.tools(), Oracle({"look": MANY}), budget=Budget(calls_a_tool=5))
-    assert len(service.asked("look")) == 5
-    assert line(report, "look").calls == 5
-    assert line(report, "look").state == "undocumented"
-    assert "calls are used up" in line(report, "look").reason
-    assert line(report, "list_goods").state == "documented"
-
-
 def test_retries_count_as_calls(service: Service) -> None:
     service.route("down", "/down", lambda _: Says("{}", 503))
     report = probed(service.tools(), budget=Budget(calls_a_tool=2))
@@ -133,15 +108,6 @@ def test_a_budget_that_is_used_up_is_no_evidence_about_the_tool(service: Service
     assert "budget" not in json.loads(Path("documents/.probe/look.json").read_text())["statuses"]
 
 
-def test_all_responses_together_may_have_so_many_bytes(service: Service) -> None:
-    for number in range(20):
-        service.route(f"tool_{number}", f"/tools/{number}", ["x" * 10_000])
-    report = probed(service.tools(), budget=Budget(response_bytes=50_000))
-    assert 5 <= len(service.hits) <= 5 + 4
-    assert report.response_bytes < 100_000
-    assert any("bytes" in each.reason for each in report.lines)
-
-
 def test_answers_that_are_too_large_count_as_bytes_too(service: Service) -> None:
     for number in range(30):
         service.route(f"tool_{number}", f"/tools/{number}", lambda _: Says(json.dumps(["x" * 1_000] * 1_000)))
@@ -149,37 +115,12 @@ def test_answers_that_are_too_large_count_as_bytes_too(service: Service) -> None
     assert len(service.hits) <= 5 + 4
 
 
-class Clock:
-    """Time that passes twenty times as fast for the call policy."""
-
-    def __init__(self, real: Any) -> None:
-        self.real = real
-
-    def monotonic(self) -> float:
-        return float(self.real.monotonic()) * 20
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.real, name)
-
-
-class FastSleep:
-    def __init__(self, real: Any) -> None:
-        self.real = real
-
-    async def sleep(self, seconds: float) -> None:
-        await self.real.sleep(seconds / 20)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.real, name)
-
-
 def test_so_many_calls_go_out_a_minute_and_waiting_is_no_failure(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("asyncio", "anyio"):
-        if hasattr(call_policy, name):
-            monkeypatch.setattr(call_policy, name, FastSleep(getattr(call_policy, name)))
-    monkeypatch.setattr(call_policy, "time", Clock(time))
+    quick = SimpleNamespace(**{**vars(asyncio), "sleep": lambda seconds: asyncio.sleep(seconds / 20)})
+    monkeypatch.setattr(call_policy, "asyncio", quick)
+    monkeypatch.setattr(call_policy, "time", SimpleNamespace(monotonic=lambda: 20 * time.monotonic()))
     for number in range(9):
         service.route(f"tool_{number}", f"/tools/{number}", {"n": number})
     report = probed(service.tools(), budget=Budget(calls_a_minute=4), call_timeout_s=2.0)

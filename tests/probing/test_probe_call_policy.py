@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from atc._records.records import RecordedSession
 from atc.errors import CallRefused, ToolError
+from atc.probing import call_policy
 from atc.probing.call_policy import Budget, Door, Meter, door_of, metered, why_not
 from atc.result import Effect
 from atc.schemas.protocol import Protocol, Source
@@ -133,31 +135,15 @@ def test_a_budget_says_no_and_which(budget: Budget, words: str, made: int) -> No
 
 
 def test_a_meter_lets_so_many_calls_through_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    from atc.probing import call_policy
+    now, slept = [1000.0], list[float]()
 
-    now, slept = [1000.0], []
+    async def sleep(seconds: float) -> None:
+        assert seconds > 0
+        slept.append(seconds)
+        now[0] += seconds
 
-    class Time:
-        @staticmethod
-        def monotonic() -> float:
-            return now[0]
-
-    class Loop:
-        Lock = asyncio.Lock
-
-        @staticmethod
-        async def sleep(seconds: float) -> None:
-            assert seconds > 0
-            slept.append(seconds)
-            now[0] += seconds
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(asyncio, name)
-
-    monkeypatch.setattr(call_policy, "time", Time())
-    for name in ("asyncio", "anyio"):
-        if hasattr(call_policy, name):
-            monkeypatch.setattr(call_policy, name, Loop())
+    monkeypatch.setattr(call_policy, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(call_policy, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
     meter = Meter(Budget(calls_a_minute=3))
     times = []
 

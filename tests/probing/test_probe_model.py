@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,14 +10,8 @@ import pytest
 from atc.errors import ModelUnavailable, SandboxUnavailable
 from atc.probing.asking import MAX_PROPOSED, TOOLS_A_REQUEST
 from atc.sandboxes.contract import Sandbox
-from tests.support.probe import Oracle, Says, Service, line, probed, running, states
+from tests.support.probe import Oracle, Says, Service, line, probed, states
 from tests.support.probe_services import GOOD, LIBRARY, add_goods, add_library, missing
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with running() as made:
-        yield made
 
 
 def add_search(service: Service, tool: str = "find_film") -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,14 +14,8 @@ from atc.probing.prober import Prober
 from atc.probing.report import Report
 from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset
-from tests.support.probe import Oracle, Service, line, probed, running, states
+from tests.support.probe import Oracle, Service, line, probed, states
 from tests.support.probe_services import LIBRARY, add_library, missing
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with running() as made:
-        yield made
 
 
 def test_tools_of_a_round_are_probed_at_the_same_time(service: Service) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,18 +13,7 @@ from tests.support.probe import Oracle, Says, Service, line, probed, running, st
 from tests.support.probe_services import GOOD, add_goods
 from tests.support.service import soon
 
-pytestmark = pytest.mark.slow  # a server for each
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with running() as made:
-        yield made
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_folder")]  # a server for each
 
 
 def test_retry_after_is_obeyed(service: Service) -> None:

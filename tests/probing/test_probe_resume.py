@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +14,8 @@ from atc.errors import UsageError
 from atc.probing.prober import Progress
 from atc.probing.record import Record, Refusal
 from atc.tools.documents import load_protocols
-from tests.support.probe import Service, probed, prober, running, states
+from tests.support.probe import Service, probed, prober, states
 from tests.support.probe_services import BOOKS, LIBRARY, add_library, missing
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with running() as made:
-        yield made
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> str:
-    return str(tmp_path / "documents")
 
 
 class Stop(Exception):

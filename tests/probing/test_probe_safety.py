@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from atc.calls.approval import ApprovalRequest
@@ -11,16 +9,9 @@ from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
-from tests.support.probe import Oracle, Service, line, probed, prober, running, states
+from tests.support.probe import Oracle, Service, line, probed, prober, states
 from tests.support.probe_services import LIBRARY, add_library
 from tests.support.tools import make_tool
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with running() as made:
-        yield made
-
 
 TELLTALE = {
     "delete_user": "/a",
@@ -42,20 +33,6 @@ TELLTALE = {
     "op5": "/admin/shutdown",
     "op6": "/cart/checkout",
 }
-HARMLESS = {
-    "get_user": "/a",
-    "list_orders": "/b",
-    "getOrderById": "/c",
-    "get_post": "/d",
-    "user_settings": "/e",
-    "search": "/f",
-    "address_book": "/g",
-    "op1": "/orders",
-    "op2": "/api/v2/posts",
-    "op3": "/stores/open_hours",
-    "op4": "/removals_firms",
-    "op5": "/pins",
-}
 
 
 def add_all(service: Service, templates: dict[str, str]) -> None:
@@ -72,13 +49,6 @@ def test_a_get_whose_name_tells_of_an_effect_is_not_called(service: Service) -> 
     assert all("--allow-effects" in each.reason for each in report.lines)
     assert report.protocols == ()
     assert report.complete
-
-
-def test_a_get_whose_name_only_resembles_an_effect_is_called(service: Service) -> None:
-    add_all(service, HARMLESS)
-    report = probed(service.tools())
-    assert [each.tool for each in report.lines if each.state != "documented"] == []
-    assert len(service.hits) == len(HARMLESS)
 
 
 def test_what_writes_is_listed_and_not_called(service: Service) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,21 +10,10 @@ import pytest
 from atc.probing.report import Report
 from atc.tools.documents import load_protocols
 from atc.tools.stubs import render_stubs
-from tests.support.probe import Oracle, Says, Service, probed, running, states
+from tests.support.probe import Oracle, Says, Service, probed, states
 from tests.support.probe_services import missing
 
-pytestmark = pytest.mark.slow  # a server for each
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with running() as made:
-        yield made
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_folder")]  # a server for each
 
 
 # -- text that wants to be more than text -----------------------------------------------------------------------------

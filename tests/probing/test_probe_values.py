@@ -24,24 +24,6 @@ from tests.support.time import little_work
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("fromCityIds", ["from", "city", "id"]),
-        ("country_code", ["country", "code"]),
-        ("x-api-key", ["x", "api", "key"]),
-        ("cities", ["city"]),
-        ("status", ["status"]),
-        ("address", ["address"]),
-        ("", []),
-        ("---", []),
-        ("IDs", ["id"]),
-    ],
-)
-def test_words_of_a_name(name: str, words: list[str]) -> None:
-    assert list(words_of(name)) == words
-
-
-@pytest.mark.parametrize(
     ("parameter", "tool", "field", "owner", "least", "most"),
     [
         ("city_id", "get_city", "city_id", "hotel", 1.0, 1.0),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,19 +9,13 @@ import pytest
 from atc.probing.candidates import ValuePool, holds_keys, in_turn, keys_are_data
 from atc.probing.links import MAX_LINKS, Links
 from atc.probing.record import Refusal
-from tests.support.probe import Says, Service, probed, running
+from tests.support.probe import Says, Service, probed
 
 USERS = {"result": {"ada": {"username": "ada", "indexes": {"town": {"title": "Town"}}}}}
 
 
 def fitting(pool: ValuePool, parameter: str, tool: str) -> list[Any]:
     return [seen.value for _, seen in pool.fitting(parameter, tool)]
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    with running() as one:
-        yield one
 
 
 @pytest.fixture

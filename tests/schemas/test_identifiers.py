@@ -23,6 +23,9 @@ from atc.schemas.identifiers import COORDINATES, HANDED_OUT, THINGS, humps, is_i
         ("address1", ("address1",)),
         ("movies[0].ratings", ("movie", "0", "rating")),
         ("news-series", ("news", "series")),
+        ("x-api-key", ("x", "api", "key")),
+        ("status", ("status",)),
+        ("---", ()),
         ("", ()),
     ],
 )

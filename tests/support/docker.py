@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from atc.errors import SandboxUnavailable
 from atc.sandboxes.contract import Job
 from atc.sandboxes.docker.driver import DockerSandbox
 from atc.sandboxes.docker.engine import LABEL, Engine
+from tests.support.http import Handler
 
 IMAGE = "atc-sandbox"
 
@@ -83,32 +82,22 @@ def containers(pid: int | None = None) -> list[str]:
 def pretended_engine(folder: Path, answers: dict[str, tuple[int, Any]]) -> Iterator[str]:
     """An engine on a socket that answers a path's last part as it is told; its address is returned."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Engine(Handler):
         def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            status, body = answers.get(
-                self.path.partition("?")[0].rpartition("/")[2], (404, {"message": "no such path"})
-            )
-            text = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+            self.read_body()
+            last = self.path.partition("?")[0].rpartition("/")[2]
+            self.say_json(*answers.get(last, (404, {"message": "no such path"})))
 
         do_POST = do_DELETE = do_GET
 
         def address_string(self) -> str:
             return "local"
 
-        def log_message(self, *_: Any) -> None:
-            return
-
     class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         daemon_threads = True
 
     path = folder / "engine"
-    with Server(str(path), Handler) as server:
+    with Server(str(path), Engine) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield f"unix://{path}"
         server.shutdown()

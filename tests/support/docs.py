@@ -13,7 +13,6 @@ DOCUMENTS = [
     *sorted((ROOT / "research").glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-TUTORIALS = [path for path in DOCUMENTS if path.parent.name == "tutorials"]
 FENCE = re.compile(r"^( *)```(\w+)([^\n]*)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
 from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Toolset
+from tests.support.http import Handler, served
 
 
 @dataclass
@@ -67,46 +66,22 @@ class Server:
 def running_server() -> Iterator[Server]:
     state = Server()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Recording(Handler):
         protocol_version = "HTTP/1.1"
         wbufsize = -1  # an answer is one packet: a second one would wait for the first to be acknowledged
 
         def handle_one(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
+            body = self.read_body()
             headers = {name.lower(): value for name, value in self.headers.items()}
-            state.seen.append(Seen(self.command, self.path, headers, self.rfile.read(length)))
+            state.seen.append(Seen(self.command, self.path, headers, body))
             answer = state.answers.get(urlsplit(self.path).path, state.answer)
             answer.after()
-            self.send_response(answer.status)
-            if answer.kind is not None:
-                self.send_header("Content-Type", answer.kind)
-            for name, value in answer.headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer.body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(answer.body)
+            self.say(answer.status, answer.body, answer.kind, **answer.headers)
 
         do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = handle_one
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    class Quiet(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            pass  # clients that hang up are part of the tests
-
-    server = Quiet(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with served(Recording) as state.url:
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def document(paths: dict[str, Any], **rest: Any) -> dict[str, Any]:

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.support.http import Handler, served
 
 KEY = "Idempotency-Key"
 
@@ -71,34 +72,13 @@ def taking_orders() -> Iterator[Orders]:
     """Run the service."""
     orders, lock = Orders(), threading.Lock()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Taking(Handler):
         def do_POST(self) -> None:
-            content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            content = json.loads(self.read_body())
             with lock:
                 made = orders.take(self.headers.get(KEY, ""), content["item"])
                 number = len(orders.keys)
-            status, body = orders.lost(number) or (200, made)
-            text = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+            self.say_json(*(orders.lost(number) or (200, made)))
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    class Quiet(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            pass  # a cut connection is part of the tests
-
-    server = Quiet(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    orders.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with served(Taking) as orders.url:
         yield orders
-    finally:
-        server.shutdown()
-        server.server_close()

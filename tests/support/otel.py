@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -19,6 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from atc.traces.telemetry.telemetry import Providers
+from tests.support.http import Handler, served
 
 
 class Recorded:
@@ -93,9 +93,9 @@ def receiving(status: int = 200, answer: bytes = b"", hold: threading.Event | No
         hold: no answer comes before it is set.
     """
 
-    class Handler(BaseHTTPRequestHandler):
+    class Receiver(Handler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            body = self.read_body()
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
             got.headers.append(dict(self.headers))
@@ -109,30 +109,12 @@ def receiving(status: int = 200, answer: bytes = b"", hold: threading.Event | No
                     got.metrics.extend(metric for scope in of.scope_metrics for metric in scope.metrics)
             if hold is not None:
                 hold.wait(60)
-            self.send_response(status)
-            self.send_header("Content-Type", "application/x-protobuf")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+            self.say(status, answer, "application/x-protobuf")
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    class Quiet(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            pass  # who gives up waiting hangs up
-
-    server = Quiet(("127.0.0.1", 0), Handler)
-    got = Received(f"http://127.0.0.1:{server.server_address[1]}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield got
-    finally:
-        if hold is not None:
-            hold.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(30)
+    got = Received("")
+    with served(Receiver) as got.url:
+        try:
+            yield got
+        finally:
+            if hold is not None:
+                hold.set()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Toolset
+from tests.support.http import Handler, served
 
 THINGS = [{"id": f"t{n:02}", "size": n} for n in range(1, 24)]
 _THING = {"type": "object", "properties": {"id": {"type": "string"}, "size": {"type": "integer"}}}
@@ -128,7 +126,7 @@ def paged_service() -> Iterator[tuple[Service, Toolset]]:
     """The service on the loopback, and its tools."""
     service = Service()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Paged(Handler):
         def do_GET(self) -> None:
             service.targets.append(self.path)
             parts = urlsplit(self.path)
@@ -137,22 +135,7 @@ def paged_service() -> Iterator[tuple[Service, Toolset]]:
                 (value, headers), status = KINDS[parts.path.strip("/")][2](asked, service.url), 200
             except ValueError as error:
                 value, headers, status = {"message": str(error)}, {}, 500
-            body = json.dumps(value).encode()
-            self.send_response(status)
-            for name, text in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
-                self.send_header(name, text)
-            self.end_headers()
-            self.wfile.write(body)
+            self.say_json(status, value, **headers)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    service.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with served(Paged) as service.url:
         yield service, import_openapi(document(), base_url=service.url)
-    finally:
-        server.shutdown()
-        server.server_close()

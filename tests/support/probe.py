@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -24,6 +22,7 @@ from atc.probing.report import Line, Report
 from atc.settings import Settings
 from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Toolset
+from tests.support.http import Handler, served
 
 
 @dataclass(frozen=True)
@@ -137,25 +136,17 @@ class Service:
         return [target for target, times in Counter(hit.target for hit in self.hits).items() if times > 1]
 
 
-class _Quiet(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        pass  # clients that hang up are part of the tests
-
-
 @contextmanager
 def running() -> Iterator[Service]:
     """A service on a port of its own, until the end of the block."""
     service = Service()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Routed(Handler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True  # a body in a second packet would wait for 40 ms
 
         def handle_one(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.read_body()
             parts = urlsplit(self.path)
             found = [(r, m) for r in service.routes if (m := r.match(self.command, parts.path)) is not None]
             if not found:
@@ -168,15 +159,12 @@ def running() -> Iterator[Service]:
             return self.answer(value if isinstance(value, Says) else Says(json.dumps(value)))
 
         def answer(self, says: Says) -> None:
-            self.send_response(says.status)
-            for name, value in {"Content-Type": says.kind, **says.headers}.items():
-                self.send_header(name, value)
             if says.pieces is None:
                 body = says.body.encode() if isinstance(says.body, str) else says.body
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                self.say(says.status, body, says.kind, **says.headers)
                 return
+            self.send_response(says.status)
+            self.send_header("Content-Type", says.kind)
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             for piece in says.pieces:
@@ -186,17 +174,8 @@ def running() -> Iterator[Service]:
 
         do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = handle_one
 
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = _Quiet(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    service.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with served(Routed) as service.url:
         yield service
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 Said = Mapping[str, Sequence[Any]]

@@ -33,15 +33,10 @@ def index(encoder: HashedWords | None = None) -> ToolIndex:
     return ToolIndex.build(tools(), encoder or SmallEncoder())
 
 
-def pairs(each: int = 12, *, spoken: list[str] | None = None) -> list[Pair]:
-    """Queries in the users' words.
-
-    Args:
-        each: queries of one tool, 66 at most.
-        spoken: the users' word for each tool.
-    """
+def pairs(each: int = 12) -> list[Pair]:
+    """Queries in the users' words: so many of one tool, 66 at most."""
     made = []
-    for document, word in zip(DOCUMENTED, spoken or SPOKEN, strict=True):
+    for document, word in zip(DOCUMENTED, SPOKEN, strict=True):
         for number in range(each):
             first, second = _AROUND[number % len(_AROUND)], _AROUND[(number * 5 + number // 12 + 1) % len(_AROUND)]
             made.append(Pair(f"{word} of a person, {first} {second} {number}", (f"do_{document}",)))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from atc._records.outcome import Outcome
-from atc.calls.contract import CallReply, CallRequest
+from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.errors import SandboxUnavailable
 from atc.sandboxes.conformance import kit
 from atc.sandboxes.conformance.suite import OneTierSandbox
@@ -21,6 +21,18 @@ _PR_SET_CHILD_SUBREAPER = 36
 Answer = Callable[[dict[str, Any]], Any]
 
 
+def answering(tools: Mapping[str, Answer]) -> CallHandler:
+    """Answer calls by functions of their arguments; a ``CallReply`` goes out as it is."""
+
+    async def call(request: CallRequest) -> CallReply:
+        value = tools[request.tool](request.arguments)
+        if asyncio.iscoroutine(value):
+            value = await value
+        return value if isinstance(value, CallReply) else CallReply(value=value)
+
+    return call
+
+
 def in_sandbox(
     program: str,
     tools: Mapping[str, Answer] | None = None,
@@ -30,17 +42,11 @@ def in_sandbox(
     """Run a program. A tool is a function of its arguments; a ``CallReply`` that it returns goes out as it is."""
     tools = tools or {}
 
-    async def call(request: CallRequest) -> CallReply:
-        value = tools[request.tool](request.arguments)
-        if asyncio.iscoroutine(value):
-            value = await value
-        return value if isinstance(value, CallReply) else CallReply(value=value)
-
     async def go() -> Outcome:
         made = Limits(**{"wall_s": 60.0, **limits})
         async with ProcessSandbox(made) as sandbox:
             return await sandbox.run(
-                Job(program, {name: (parameters or {}).get(name, ()) for name in tools}, made), call
+                Job(program, {name: (parameters or {}).get(name, ()) for name in tools}, made), answering(tools)
             )
 
     return asyncio.run(go())

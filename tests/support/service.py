@@ -28,6 +28,7 @@ from atc.serve.sandbox.accounts import CountingLoop
 from atc.serve.sandbox.server import make_server
 from atc.serve.sandbox.service import Service, ServiceSettings
 from atc.serve.tokens import Tenants
+from tests.support.sandbox import answering
 
 TOKEN = "a-token-of-the-tests-0123456789"
 OTHER = "another-token-of-the-tests-0123"
@@ -52,15 +53,9 @@ class Running:
         """Run a program. A tool is a function of its arguments; a ``CallReply`` that it returns goes out as it is."""
         tools = tools or {}
 
-        async def call(request: CallRequest) -> CallReply:
-            value = tools[request.tool](request.arguments)
-            if asyncio.iscoroutine(value):
-                value = await value
-            return value if isinstance(value, CallReply) else CallReply(value=value)
-
         async def go() -> Outcome:
             async with self.sandbox(**limits) as sandbox:
-                return await sandbox.run(Job(program, dict.fromkeys(tools, ()), sandbox.limits), call)
+                return await sandbox.run(Job(program, dict.fromkeys(tools, ()), sandbox.limits), answering(tools))
 
         return asyncio.run(go())
 

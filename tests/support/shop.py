@@ -5,17 +5,16 @@ from __future__ import annotations
 import html
 import json
 import secrets
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.cookies import SimpleCookie
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.support.browser import Page
 from tests.support.har import recording
+from tests.support.http import Handler, served
 
 USER, PASSWORD = "mira", "tulip-garden-41"
 COOKIE, CSRF = "shop_sid", "X-CSRF-Token"
@@ -122,38 +121,17 @@ class Shop:
 def running_shop() -> Iterator[Shop]:
     """A shop on loopback, and a third party that its pages tell of their visitors."""
     shop = Shop()
-    servers = [ThreadingHTTPServer(("127.0.0.1", 0), each) for each in (_handler(shop), _tracker(shop))]
-    threads = [threading.Thread(target=each.serve_forever, args=(0.02,), daemon=True) for each in servers]
-    for thread in threads:
-        thread.start()
-    shop.url, shop.tracker = (
-        f"http://{host}:{each.server_address[1]}"
-        for host, each in zip(("127.0.0.1", "localhost"), servers, strict=True)
-    )
-    try:
+    with served(_handler(shop)) as shop.url, served(_tracker(shop)) as tracker:
+        shop.tracker = tracker.replace("127.0.0.1", "localhost")
         yield shop
-    finally:
-        for each in servers:
-            each.shutdown()
-            each.server_close()
 
 
-class _Quiet(BaseHTTPRequestHandler):
+class _Quiet(Handler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # a body in a second packet would wait for 40 ms
 
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
     def send(self, status: int, body: str, kind: str, **headers: str) -> None:
-        data = body.encode()
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(data)))
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        self.wfile.write(data)
+        self.say(status, body.encode(), kind, **headers)
 
 
 def _tracker(shop: Shop) -> type[_Quiet]:
@@ -166,12 +144,12 @@ def _tracker(shop: Shop) -> type[_Quiet]:
 
 
 def _handler(shop: Shop) -> type[_Quiet]:
-    class Handler(_Quiet):
+    class Serving(_Quiet):
         def do_GET(self) -> None:
             self.serve(b"")
 
         def do_POST(self) -> None:
-            self.serve(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+            self.serve(self.read_body())
 
         def serve(self, body: bytes) -> None:
             parts = urlsplit(self.path)
@@ -239,7 +217,7 @@ def _handler(shop: Shop) -> type[_Quiet]:
         def answer(self, status: int, value: Any) -> None:
             self.send(status, json.dumps(value), "application/json")
 
-    return Handler
+    return Serving
 
 
 def visit(page: Page, shop: Shop) -> dict[str, Any]:

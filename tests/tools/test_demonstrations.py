@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from atc.models.fake import FakeModel
 from atc.run.writer import WritingOptions
@@ -115,12 +114,6 @@ def test_a_demonstration_is_the_first_that_is_cut() -> None:
 def test_without_demonstrations_nothing_is_shown_otherwise() -> None:
     plain = [lake(name, examples=()) for name in ("one", "two")]
     assert fitted(10_000, plain).text == "\n\n\n".join(map(render_stub, plain))
-
-
-@given(st.integers(0, 2_000), st.lists(st.booleans(), min_size=1, max_size=5))
-def test_the_budget_holds(room: int, demonstrated: list[bool]) -> None:
-    tools = [lake(f"tool{n}", **({} if each else {"examples": ()})) for n, each in enumerate(demonstrated)]
-    assert len(fitted(room, tools).text) <= room
 
 
 # As JSON.

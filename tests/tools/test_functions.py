@@ -398,25 +398,6 @@ def test_a_named_tuple_has_its_fields() -> None:
 # Calls --------------------------------------------------------------------------------------------------------------
 
 
-def test_arguments_arrive_as_the_annotated_types_and_leave_as_json() -> None:
-    def echo(when: date, colour: Colour, box: Box, note: Note, pair: tuple[int, str] = (1, "a")) -> Any:
-        assert isinstance(when, date)
-        assert colour is Colour.RED
-        assert isinstance(box, Box)
-        return {"when": when, "colour": colour, "box": box, "note": note, "pair": pair, "set": {1}, 5: None}
-
-    arguments: dict[str, Any] = {"when": "2026-01-02", "colour": "red", "box": {"width": 2}, "note": {"title": "t"}}
-    assert call(echo, **arguments) == {
-        "when": "2026-01-02",
-        "colour": "red",
-        "box": {"width": 2, "height": 1},
-        "note": {"title": "t"},
-        "pair": [1, "a"],
-        "set": [1],
-        "5": None,
-    }
-
-
 def test_methods_async_functions_and_keyword_arguments_work() -> None:
     class Counter:
         total = 0

@@ -225,6 +225,7 @@ def test_a_tool_that_fails_says_why_and_whether_it_may_have_acted(address: str) 
         ({"reply": {"error": {"code": -32602, "message": "no such id"}}}, "invalid_params", "refused", None),
         ({"reply": {"error": {"code": -32603, "message": "oops"}}}, "internal_error", "unknown", None),
         ({"reply": {"result": {"content": "x"}}}, "bad_response", "unknown", "bad_response"),
+        ({"reply": {"result": {}}}, "bad_response", "unknown", "bad_response"),
         ({"print": '{"jsonrpc": "2.0", "id": ', "sleep": 30}, "broken", "unknown", "broken"),
         ({"exit": 1}, "broken", "unknown", "broken"),
         ({"sleep": 30}, "timeout", "unknown", "unreachable"),

@@ -50,13 +50,6 @@ def test_a_program_gets_what_the_server_meant(case: str, tmp_path: Path) -> None
     assert called(tools, ("look", {})) == [value]
 
 
-def test_an_answer_with_neither_blocks_nor_structure_is_none(tmp_path: Path) -> None:
-    tools = Toolset.from_mcp(raw_server(tmp_path, calls={"look": {"reply": {"result": {}}}}), timeout_s=60)
-    (error,) = called(tools, ("look", {}))
-    assert isinstance(error, ToolError)
-    assert error.status == "bad_response"
-
-
 def test_an_error_that_is_an_image_alone_is_told_without_its_bytes(tmp_path: Path) -> None:
     image = {"type": "image", "data": "QUJD" * 5_000, "mimeType": "image/png"}
     reply = {"reply": {"result": {"isError": True, "content": [image]}}}

@@ -6,10 +6,6 @@
 from __future__ import annotations
 
 import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +14,7 @@ import pytest
 from atc import Agent, Result, Toolset
 from atc.models.fake import FakeModel
 from atc.result import Effect
+from tests.support.openapi import Answer, running_server
 
 pytestmark = pytest.mark.slow
 BIN = Path(__file__).resolve().parents[2] / ".venv-others" / "bin"
@@ -37,32 +34,6 @@ def solved(tools: Toolset, program: str, **settings: Any) -> Result:
         return agent.run("do it")
 
 
-@contextmanager
-def page(html: str) -> Iterator[str]:
-    """The address of a page on this machine; it has no robots.txt."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = self.path == "/page"
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(html.encode() if found else b"")
-
-        def log_message(self, format: str, *args: Any) -> None:
-            return
-
-    serving = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=serving.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{serving.server_port}/page"
-    finally:
-        serving.shutdown()
-        thread.join()
-        serving.server_close()
-
-
 @pytest.mark.usefixtures("nothing_left")
 def test_the_time_server_converts_times() -> None:
     tools = server("mcp-server-time", "--local-timezone", "Asia/Tokyo")
@@ -78,8 +49,10 @@ def test_the_time_server_converts_times() -> None:
 @pytest.mark.usefixtures("nothing_left")
 def test_the_fetch_server_reads_a_page() -> None:
     html = "<html><body><article><h1>Lakes</h1><p>Lake Inari is 92 metres deep.</p></article></body></html>"
-    with page(html) as address:
-        program = f'answer = "92 metres" in fetch(url="{address}", raw=True)'
+    with running_server() as pages:
+        pages.answer = Answer(b"", 404)  # there is no robots.txt
+        pages.answers["/page"] = Answer(html.encode(), kind="text/html")
+        program = f'answer = "92 metres" in fetch(url="{pages.url}/page", raw=True)'
         result = solved(server("mcp-server-fetch", "--allow-private-ips"), program)
         refused = solved(server("mcp-server-fetch"), program)
     assert (result.status, result.value) == ("answered", True), result.fault

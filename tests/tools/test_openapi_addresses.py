@@ -7,7 +7,6 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,22 +16,15 @@ from atc.tools.openapi.fetch import MAX_REQUESTS, Site, Unreachable
 from atc.tools.openapi.importer import import_openapi
 from atc.tools.openapi.listings import MAX_LISTED, item_path, links_of, operation_of
 from tests.support.cli import atc
-from tests.support.openapi import Answer, Server, call, document, operation, running_server
+from tests.support.openapi import Answer, Server, call, document, operation
 
 BODY = json.dumps(document({"/a": {"get": operation()}})).encode()
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with running_server() as server:
-        yield server
-
-
 @pytest.fixture
-def server(running: Server) -> Server:
-    running.reset()
-    running.answer = Answer(b"<h1>Not found</h1>", 404, "text/html")
-    return running
+def server(server: Server) -> Server:
+    server.answer = Answer(b"<h1>Not found</h1>", 404, "text/html")
+    return server
 
 
 def page(text: str, kind: str = "text/html", **headers: str) -> Answer:

@@ -7,7 +7,6 @@ import email.utils
 import gzip
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -20,19 +19,7 @@ from atc.tools.openapi.importer import import_openapi
 from atc.tools.openapi.security import Credentials
 from atc.tools.openapi.transport import MAX_CLIENTS, HttpService
 from atc.tools.tool import Answered, PagedTransport, Toolset
-from tests.support.openapi import Answer, Server, call, document, one_tool, operation, running_server
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with running_server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: Server) -> Server:
-    running.reset()
-    return running
+from tests.support.openapi import Answer, Server, call, document, one_tool, operation
 
 
 def tools_for(server: Server, method: str = "get", **options: Any) -> Toolset:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -16,22 +15,10 @@ from atc.errors import EnvironmentProblem, ToolError, UsageError
 from atc.tools.openapi import aws
 from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Toolset
-from tests.support.openapi import Answer, Server, call, document, operation, running_server
+from tests.support.openapi import Answer, Server, call, document, operation
 
 KEYS = {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
 SCHEME = {"type": "apiKey", "name": "Authorization", "in": "header", "x-amazon-apigateway-authtype": "awsSigv4"}
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with running_server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: Server) -> Server:
-    running.reset()
-    return running
 
 
 def tools_for(url: str, auth: Any = None, method: str = "get", **node: Any) -> Toolset:

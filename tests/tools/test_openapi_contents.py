@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,21 +13,9 @@ from atc.tools.openapi import answers
 from atc.tools.openapi.answers import Unreadable, decoded, value_in
 from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Toolset
-from tests.support.openapi import Answer, Server, call, document, one_tool, operation, running_server
+from tests.support.openapi import Answer, Server, call, document, one_tool, operation
 
 BINARY = {"type": "string", "format": "binary"}
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with running_server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: Server) -> Server:
-    running.reset()
-    return running
 
 
 def answering(server: Server, media_types: dict[str, Any], **options: Any) -> Toolset:

@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -18,23 +17,16 @@ from atc.tools.openapi.importer import import_openapi
 from atc.tools.openapi.servers import other_place
 from atc.tools.sources import open_tools
 from tests.support.cli import atc
-from tests.support.openapi import Answer, Server, document, operation, running_server
+from tests.support.openapi import Answer, Server, document, operation
 from tests.support.time import little_work
 
 BODY = json.dumps(document({"/a": {"get": operation()}}, servers=[{"url": "/api"}])).encode()
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with running_server() as server:
-        yield server
-
-
 @pytest.fixture
-def server(running: Server) -> Server:
-    running.reset()
-    running.answer = Answer(b"<h1>Not found</h1>", 404, "text/html")
-    return running
+def server(server: Server) -> Server:
+    server.answer = Answer(b"<h1>Not found</h1>", 404, "text/html")
+    return server
 
 
 @pytest.mark.parametrize("place", ["/openapi.json", "/openapi.yaml", "/swagger.json", "/v3/api-docs", "/api/schema/"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -14,22 +13,15 @@ import pytest
 from atc.errors import ToolError, UsageError
 from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Toolset
-from tests.support.openapi import Answer, Server, call, document, operation, running_server
+from tests.support.openapi import Answer, Server, call, document, operation
 
 CLIENT = {"client_id": "me", "client_secret": "s3cret/word"}
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with running_server() as server:
-        yield server
-
-
 @pytest.fixture
-def server(running: Server) -> Server:
-    running.reset()
-    running.answers["/token"] = token("first-token-abc", expires_in=3600)
-    return running
+def server(server: Server) -> Server:
+    server.answers["/token"] = token("first-token-abc", expires_in=3600)
+    return server
 
 
 def token(access_token: str, **rest: Any) -> Answer:

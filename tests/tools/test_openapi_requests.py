@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -15,24 +14,12 @@ from atc.errors import ToolError
 from atc.tools.openapi.encode import encode
 from atc.tools.openapi.importer import import_openapi
 from atc.tools.openapi.plan import Operation, Parameter
-from tests.support.openapi import Server, call, document, one_tool, operation, running_server
+from tests.support.openapi import Server, call, document, one_tool, operation
 
 ARRAY = {"type": "array", "items": {"type": "string"}}
 OBJECT = {"type": "object", "properties": {"R": {"type": "integer"}, "G": {"type": "integer"}}}
 COLORS = ["blue", "black"]
 RGB = {"R": 100, "G": 200}
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with running_server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: Server) -> Server:
-    running.reset()
-    return running
 
 
 def parameter(location: str, schema: dict[str, Any], name: str = "color", **rest: Any) -> dict[str, Any]:
@@ -74,6 +61,9 @@ def test_path_styles(server: Server, style: str, explode: bool, value: Any, segm
         ("form", False, RGB, "color=R,100,G,200"),
         ("spaceDelimited", False, COLORS, "color=blue%20black"),
         ("pipeDelimited", False, COLORS, "color=blue%7Cblack"),
+        ("form", False, ["a b", "c,d"], "color=a%20b,c%2Cd"),  # what a value holds is no separator
+        ("spaceDelimited", False, ["a b", "c,d"], "color=a%20b%20c%2Cd"),
+        ("pipeDelimited", False, ["a b", "c,d"], "color=a%20b%7Cc%2Cd"),
         ("deepObject", True, RGB, "color%5BR%5D=100&color%5BG%5D=200"),
         ("deepObject", True, {"a": {"b": [1, 2]}}, "color%5Ba%5D%5Bb%5D=1&color%5Ba%5D%5Bb%5D=2"),
         ("form", True, True, "color=true"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from atc.errors import ToolError, UsageError
 from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Toolset
-from tests.support.openapi import Answer, Server, call, document, one_tool, operation, running_server
+from tests.support.openapi import Answer, Server, call, document, one_tool, operation
 
 SECRET = "s3cr3t/Key+42=="
 SCHEMES: dict[str, Any] = {
@@ -27,18 +26,6 @@ SCHEMES: dict[str, Any] = {
     "mtls": {"type": "mutualTLS"},
 }
 ROOT = {"components": {"securitySchemes": SCHEMES}}
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with running_server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: Server) -> Server:
-    running.reset()
-    return running
 
 
 def secured(server: Server, scheme: str, *parameters: dict[str, Any], **options: Any) -> Toolset:

@@ -10,7 +10,6 @@ import pytest
 from atc.catalogue.graph.suppliers import fields_of
 from atc.result import Effect
 from atc.schemas.protocol import Example, Protocol, Status, original_arguments, parameters_of
-from atc.schemas.reading import whole
 from atc.schemas.types import TypeWriter, inline_type
 from atc.schemas.validate import problems
 from atc.tools.stubs import render_stub, whole_stub
@@ -109,20 +108,6 @@ def find_cities(name: str, country: Literal['DE', 'FR'] = ..., page_size: int = 
 def test_a_type_is_written_as_python_has_it(schema: Any, written: str | None) -> None:
     ast.parse(type_of(schema), mode="eval")
     assert written in (None, type_of(schema))
-
-
-def test_all_of_is_joined_and_cycles_end() -> None:
-    root = {
-        "allOf": [{"$ref": "#/$defs/a"}, {"properties": {"c": {}}}],
-        "properties": {"d": {}},
-        "$defs": {
-            "a": {"allOf": [{"$ref": "#/$defs/b"}, True], "properties": {"a": {}}, "required": ["a"]},
-            "b": {"allOf": [{"$ref": "#/$defs/a"}], "properties": {"b": {}}, "required": ["b"]},
-        },
-    }
-    merged = whole(root, root)
-    assert set(merged["properties"]) == {"a", "b", "c", "d"}
-    assert set(merged["required"]) == {"a", "b"}
 
 
 @pytest.mark.parametrize("width", [2, 20])

@@ -341,17 +341,10 @@ def test_arguments_reach_a_function_as_what_it_says_they_are() -> None:
     seen: dict[str, Any] = {}
 
     def act(
-        day: datetime.date,
-        at: datetime.datetime,
-        price: Decimal,
-        key: uuid.UUID,
         colour: Colour,
         item: Item,
-        tags: set[str],
         pair: tuple[int, Colour],
         where: Where,
-        data: bytes,
-        length: datetime.timedelta,
         point: Point,
         path: pathlib.Path,
         car: Car,
@@ -360,27 +353,18 @@ def test_arguments_reach_a_function_as_what_it_says_they_are() -> None:
         return "done"
 
     program = """```python
-import datetime, decimal, uuid
-answer = act(day=datetime.date(2026, 5, 1), at=datetime.datetime(2026, 5, 1, 9), price=decimal.Decimal("19.90"),
-    key=uuid.UUID(int=1), colour="red", item={"price": 1.5, "data": b"\\xfe"}, tags={"a"}, pair=(1, "red"),
-    where={"city": "Oslo", "since": datetime.date(2026, 5, 1)}, data=b"\\xff", point=(1, 2), path="/a",
-    length=datetime.timedelta(minutes=1), car={"colour": "red", "built": "2026-05-01"})
+import datetime
+answer = act(colour="red", item={"price": 1.5, "data": b"\\xfe"}, pair=(1, "red"), point=(1, 2), path="/a",
+    where={"city": "Oslo", "since": datetime.date(2026, 5, 1)}, car={"colour": "red", "built": "2026-05-01"})
 ```"""
     result = agent(program, tools=(act,), max_revisions=0, check=False).run("act")
     assert result.status == "answered", result.fault
     del seen["seen"]
     assert seen == {
-        "day": DAY,
-        "at": datetime.datetime(2026, 5, 1, 9),
-        "price": Decimal("19.9"),
-        "key": uuid.UUID(int=1),
         "colour": Colour.RED,
         "item": Item(price=Decimal("1.5"), data=b"\xfe", Count=1),
-        "tags": {"a"},
         "pair": (1, Colour.RED),
         "where": {"city": "Oslo", "since": DAY},
-        "data": b"\xff",
-        "length": datetime.timedelta(minutes=1),
         "point": Point(1, 2),
         "path": pathlib.Path("/a"),
         "car": Car(Colour.RED, DAY),

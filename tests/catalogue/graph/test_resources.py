@@ -207,6 +207,15 @@ def test_of_functions_a_lookup_of_the_thing_comes_before_one_that_is_part_of_ano
     }
 
 
+_TEXT: dict[str, Any] = {"type": "string"}
+_OF_TEXTS = items(_TEXT)
+
+
+def taking(*arguments: str, **more: Any) -> dict[str, Any]:
+    """An operation with arguments beside its path."""
+    return {"parameters": [{"name": name, "in": "query", "schema": _TEXT} for name in arguments], **more}
+
+
 def with_id(**more: Any) -> dict[str, Any]:
     return record(id=_INTEGER, **more)
 
@@ -299,10 +308,104 @@ def with_id(**more: Any) -> dict[str, Any]:
             {"GET /lists": {}, "GET /lists/{list_id}": with_id()},
             "GET /lists/{list_id} list_id", ["GET /lists"], id="a list that is not documented",
         ),
+        pytest.param(
+            {"GET /songs": answering(items(with_id()), **taking("ids")), "GET /songs/search": items(with_id()),
+             "GET /songs/{song_id}": with_id()},
+            "GET /songs/{song_id} song_id", ["GET /songs/search.[].id", "GET /songs.[].id"],
+            id="what takes the id itself stands behind",
+        ),
+        pytest.param(
+            {"GET /tags": items(with_id()), "GET /tags/search": answering(items(with_id()), **taking("q")),
+             "GET /tags/{tag_id}": with_id()},
+            "GET /tags/{tag_id} tag_id", ["GET /tags/search.[].id", "GET /tags.[].id"], id="a search comes first",
+        ),
+        pytest.param(
+            {"POST /boards/{id}/query": named("query_board", record(results=items(with_id()))),
+             "GET /boards/{id}": with_id()},
+            "GET /boards/{id} id", None, id="a query of the thing itself gives others",
+        ),
+        pytest.param(
+            {"GET /feed": record(side=record(songs=items(with_id()))), "GET /hits": record(songs=items(with_id())),
+             "PUT /albums/{album_id}": {**answering({}), **body(song_id=_INTEGER)}},
+            "PUT /albums/{album_id} song_id", ["GET /hits.songs.[].id", "GET /feed.side.songs.[].id"],
+            id="what stands aside comes later",
+        ),
+        pytest.param(
+            {"GET /me/songs": items(with_id()), "GET /songs": items(with_id()), "PUT /likes/songs/{song_id}": {}},
+            "PUT /likes/songs/{song_id} song_id", ["GET /songs.[].id", "GET /me/songs.[].id"],
+            id="the list of all of them",
+        ),
+        pytest.param(
+            {"GET /me": with_id(), "POST /users/{user_id}/albums": answering({})},
+            "POST /users/{user_id}/albums user_id", ["GET /me.id"], id="who calls is a user",
+        ),
+        pytest.param(
+            {"GET /user/id_for/{nick}": with_id(), "GET /user/{user_id}": record(name=_TEXT)},
+            "GET /user/{user_id} user_id", ["GET /user/id_for/{nick}.id"], id="a step that only selects",
+        ),
+        pytest.param(
+            {"GET /users/by/nick/{nick}": record(data=with_id()), "GET /users/{id}": record(name=_TEXT)},
+            "GET /users/{id} id", ["GET /users/by/nick/{nick}.data.id"], id="steps that only select",
+        ),
+        pytest.param(
+            {"GET /blocks/{id}/children": items(with_id()), "GET /comments": answering({}, **taking("block_id"))},
+            "GET /comments block_id", ["GET /blocks/{id}/children.[].id"], id="a thing's children are of its kind",
+        ),
+        pytest.param(
+            {"GET /users/{id}/owned_lists": items(with_id()), "PUT /pins": {**answering({}), **body(list_id=_INTEGER)}},
+            "PUT /pins list_id", ["GET /users/{id}/owned_lists.[].id"], id="lists may be the things themselves",
+        ),
+        pytest.param(
+            {"GET /songs": items(with_id()), "POST /songs/bulkDelete": {**answering({}), **body(ids=items(_INTEGER))}},
+            "POST /songs/bulkDelete ids", ["GET /songs.[].id"], id="an act is not what it is done to",
+        ),
+        pytest.param(
+            {"GET /hit/songs": items(with_id()), "GET /songs": items(with_id()),
+             "DELETE /songs": answering({}, **taking("id"))},
+            "DELETE /songs id", ["GET /songs.[].id", "GET /hit/songs.[].id"], id="an id beside the path of its list",
+        ),
+        pytest.param(
+            {"GET /songs": items(with_id()), "POST /songs": {**answering({}), **body(id=_INTEGER)}},
+            "POST /songs id", None, id="the id of a new thing",
+        ),
+        pytest.param(
+            {"GET /hosts/{host_sid}/state": record(zone_sid=_TEXT), "DELETE /zones/{zone_sid}": {}},
+            "DELETE /zones/{zone_sid} zone_sid", ["GET /hosts/{host_sid}/state.zone_sid"],
+            id="the step before says what a word of the service names",
+        ),
+        pytest.param(
+            {"GET /rules": record(rules=items(record(sid=_TEXT))), "GET /rules/{sid}": record(name=_TEXT),
+             "GET /hosts": items(record(sid=_TEXT)), "POST /hosts": {**answering({}), **body(rule_sid=_TEXT)}},
+            "POST /hosts rule_sid", ["GET /rules.rules.[].sid"], id="and so beside the path",
+        ),
+        pytest.param(
+            {"GET /search/essays": record(essays=_OF_TEXTS), "GET /essay/{essay_id}": record(text=_TEXT)},
+            "GET /essay/{essay_id} essay_id", ["GET /search/essays.essays.[]"], id="a list of plain values",
+        ),
+        pytest.param(
+            {"GET /essay/{essay_id}": record(themes=_OF_TEXTS), "GET /latest/{theme_slug}": record(text=_TEXT)},
+            "GET /latest/{theme_slug} theme_slug", ["GET /essay/{essay_id}.themes.[]"], id="of something else",
+        ),
+        pytest.param(
+            {"GET /tables/{id}": record(columns=record(Price=with_id(), Colour=with_id())),
+             "GET /rows/{row_id}/columns/{column_id}": record(text=_TEXT)},
+            "GET /rows/{row_id}/columns/{column_id} column_id",
+            ["GET /tables/{id}.columns.Price.id", "GET /tables/{id}.columns.Colour.id"], id="an object of objects",
+        ),
+        pytest.param(
+            {"GET /push/phoneEntries": named("get_known_phones", with_id()),
+             "DELETE /alerts": answering({}, **taking("phone_id"))},
+            "DELETE /alerts phone_id", ["GET /push/phoneEntries.id"], id="a tool's own name beside its path",
+        ),
+        pytest.param(
+            {"GET /fees": items(record(transfer_method_id=_TEXT)),
+             "GET /bills": answering({}, **taking("pay_method_id"))},
+            "GET /bills pay_method_id", None, id="another word before a common one",
+        ),
     ],
 )  # fmt: skip
-def test_paths_say_what_lists_a_thing(operations: dict[str, Any], consumer: str, source: list[str]) -> None:
-    assert sources(service(operations))[consumer] == source
+def test_paths_say_where_a_thing_comes_from(operations: dict[str, Any], consumer: str, source: Any) -> None:
+    assert sources(service(operations)).get(consumer) == source
 
 
 _TRACKS = record(tracks=items(record(id={"type": "string"})))
@@ -555,124 +658,3 @@ def test_what_runs_showed_never_comes_before_the_things_own_list() -> None:
     assert (place(first.supplier), first.evidence) == ("GET /products.items.[].id", "names")
     assert (place(second.supplier), second.evidence) == ("GET /orders.items.[].lines.[].product_id", "seen")
     assert first.weight > second.weight, "whatever goes by the weight alone goes by the same order"
-
-
-def test_the_users_word_comes_before_all() -> None:
-    refers = ("GET /orders", ("items", "[]", "lines", "[]", "product_id"), "GET /products/{product_id}", "product_id")
-    said = ToolGraph(SHOP, Learnt(corrected_feeds={refers: True}))
-    first = said.feeds("GET /products/{product_id}")[0]
-    assert (place(first.supplier), first.evidence, first.weight) == (
-        "GET /orders.items.[].lines.[].product_id", "corrected", 1.0,
-    )  # fmt: skip
-
-
-_TEXT: dict[str, Any] = {"type": "string"}
-_OF_TEXTS = items(_TEXT)
-
-
-def taking(*arguments: str, **more: Any) -> dict[str, Any]:
-    """An operation with arguments beside its path."""
-    return {"parameters": [{"name": name, "in": "query", "schema": _TEXT} for name in arguments], **more}
-
-
-@pytest.mark.parametrize(
-    ("operations", "consumer", "source"),
-    [
-        pytest.param(
-            {"GET /songs": answering(items(with_id()), **taking("ids")), "GET /songs/search": items(with_id()),
-             "GET /songs/{song_id}": with_id()},
-            "GET /songs/{song_id} song_id", ["GET /songs/search.[].id", "GET /songs.[].id"],
-            id="what takes the id itself stands behind",
-        ),
-        pytest.param(
-            {"GET /tags": items(with_id()), "GET /tags/search": answering(items(with_id()), **taking("q")),
-             "GET /tags/{tag_id}": with_id()},
-            "GET /tags/{tag_id} tag_id", ["GET /tags/search.[].id", "GET /tags.[].id"], id="a search comes first",
-        ),
-        pytest.param(
-            {"POST /boards/{id}/query": named("query_board", record(results=items(with_id()))),
-             "GET /boards/{id}": with_id()},
-            "GET /boards/{id} id", None, id="a query of the thing itself gives others",
-        ),
-        pytest.param(
-            {"GET /feed": record(side=record(songs=items(with_id()))), "GET /hits": record(songs=items(with_id())),
-             "PUT /albums/{album_id}": {**answering({}), **body(song_id=_INTEGER)}},
-            "PUT /albums/{album_id} song_id", ["GET /hits.songs.[].id", "GET /feed.side.songs.[].id"],
-            id="what stands aside comes later",
-        ),
-        pytest.param(
-            {"GET /me/songs": items(with_id()), "GET /songs": items(with_id()), "PUT /likes/songs/{song_id}": {}},
-            "PUT /likes/songs/{song_id} song_id", ["GET /songs.[].id", "GET /me/songs.[].id"],
-            id="the list of all of them",
-        ),
-        pytest.param(
-            {"GET /me": with_id(), "POST /users/{user_id}/albums": answering({})},
-            "POST /users/{user_id}/albums user_id", ["GET /me.id"], id="who calls is a user",
-        ),
-        pytest.param(
-            {"GET /user/id_for/{nick}": with_id(), "GET /user/{user_id}": record(name=_TEXT)},
-            "GET /user/{user_id} user_id", ["GET /user/id_for/{nick}.id"], id="a step that only selects",
-        ),
-        pytest.param(
-            {"GET /users/by/nick/{nick}": record(data=with_id()), "GET /users/{id}": record(name=_TEXT)},
-            "GET /users/{id} id", ["GET /users/by/nick/{nick}.data.id"], id="steps that only select",
-        ),
-        pytest.param(
-            {"GET /blocks/{id}/children": items(with_id()), "GET /comments": answering({}, **taking("block_id"))},
-            "GET /comments block_id", ["GET /blocks/{id}/children.[].id"], id="a thing's children are of its kind",
-        ),
-        pytest.param(
-            {"GET /users/{id}/owned_lists": items(with_id()), "PUT /pins": {**answering({}), **body(list_id=_INTEGER)}},
-            "PUT /pins list_id", ["GET /users/{id}/owned_lists.[].id"], id="lists may be the things themselves",
-        ),
-        pytest.param(
-            {"GET /songs": items(with_id()), "POST /songs/bulkDelete": {**answering({}), **body(ids=items(_INTEGER))}},
-            "POST /songs/bulkDelete ids", ["GET /songs.[].id"], id="an act is not what it is done to",
-        ),
-        pytest.param(
-            {"GET /hit/songs": items(with_id()), "GET /songs": items(with_id()),
-             "DELETE /songs": answering({}, **taking("id"))},
-            "DELETE /songs id", ["GET /songs.[].id", "GET /hit/songs.[].id"], id="an id beside the path of its list",
-        ),
-        pytest.param(
-            {"GET /songs": items(with_id()), "POST /songs": {**answering({}), **body(id=_INTEGER)}},
-            "POST /songs id", None, id="the id of a new thing",
-        ),
-        pytest.param(
-            {"GET /hosts/{host_sid}/state": record(zone_sid=_TEXT), "DELETE /zones/{zone_sid}": {}},
-            "DELETE /zones/{zone_sid} zone_sid", ["GET /hosts/{host_sid}/state.zone_sid"],
-            id="the step before says what a word of the service names",
-        ),
-        pytest.param(
-            {"GET /rules": record(rules=items(record(sid=_TEXT))), "GET /rules/{sid}": record(name=_TEXT),
-             "GET /hosts": items(record(sid=_TEXT)), "POST /hosts": {**answering({}), **body(rule_sid=_TEXT)}},
-            "POST /hosts rule_sid", ["GET /rules.rules.[].sid"], id="and so beside the path",
-        ),
-        pytest.param(
-            {"GET /search/essays": record(essays=_OF_TEXTS), "GET /essay/{essay_id}": record(text=_TEXT)},
-            "GET /essay/{essay_id} essay_id", ["GET /search/essays.essays.[]"], id="a list of plain values",
-        ),
-        pytest.param(
-            {"GET /essay/{essay_id}": record(themes=_OF_TEXTS), "GET /latest/{theme_slug}": record(text=_TEXT)},
-            "GET /latest/{theme_slug} theme_slug", ["GET /essay/{essay_id}.themes.[]"], id="of something else",
-        ),
-        pytest.param(
-            {"GET /tables/{id}": record(columns=record(Price=with_id(), Colour=with_id())),
-             "GET /rows/{row_id}/columns/{column_id}": record(text=_TEXT)},
-            "GET /rows/{row_id}/columns/{column_id} column_id",
-            ["GET /tables/{id}.columns.Price.id", "GET /tables/{id}.columns.Colour.id"], id="an object of objects",
-        ),
-        pytest.param(
-            {"GET /push/phoneEntries": named("get_known_phones", with_id()),
-             "DELETE /alerts": answering({}, **taking("phone_id"))},
-            "DELETE /alerts phone_id", ["GET /push/phoneEntries.id"], id="a tool's own name beside its path",
-        ),
-        pytest.param(
-            {"GET /fees": items(record(transfer_method_id=_TEXT)),
-             "GET /bills": answering({}, **taking("pay_method_id"))},
-            "GET /bills pay_method_id", None, id="another word before a common one",
-        ),
-    ],
-)  # fmt: skip
-def test_where_things_come_from(operations: dict[str, Any], consumer: str, source: list[str] | None) -> None:
-    assert sources(service(operations)).get(consumer) == source

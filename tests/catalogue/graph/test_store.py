@@ -85,9 +85,7 @@ def test_a_file_from_before_habits_goes_on_working(store: GraphStore) -> None:
     assert store.learnt(TOOLS, NOW).habits == {}
     store.add(lessons("b", levels={("weather", 3): 2}), TOOLS, NOW)
     assert store.learnt(TOOLS, NOW).habits == {"weather": {3: 2.0}}
-    with closing(sqlite3.connect(store.path)) as file:
-        file.execute("UPDATE edge SET parameter = 'many' WHERE kind = 'level'")
-        file.commit()
+    rewritten(store.path, "UPDATE edge SET parameter = 'many' WHERE kind = 'level'")
     assert store.learnt(TOOLS, NOW).habits == {}, "a file that somebody edited"
 
 

@@ -225,12 +225,6 @@ def test_a_supplier_is_data_and_renders_the_expression_that_reads_the_value() ->
     assert found.render({"name": "'Lyon'"}) == "find_cities(name='Lyon', limit=...)['cities'][0]['city_id']"
 
 
-def test_of_a_tool_that_is_only_named_the_place_in_the_response_is_not_known() -> None:
-    taker = documented("get_fares", "fromId", "from Search Flight Location")
-    (found,) = suppliers_of([taking("search_flight_location", "query"), taker])["get_fares", "fromId"]
-    assert (found.known, found.path, found.render()) == (False, (), "search_flight_location(query=...)")
-
-
 def test_tools_of_one_name_are_told_apart_by_their_keys() -> None:
     def search(location: str) -> Protocol:
         return of(taking("search", "text", returns=listing("users", user_id={})), location)

@@ -25,7 +25,7 @@ from atc.errors import UsageError
 from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset
 from tests.support.ranking import DOCUMENTED, SPOKEN, SmallEncoder, index, tools
-from tests.support.retrieval import protocol
+from tests.support.retrieval import no_model, protocol
 
 
 class Wide(SmallEncoder):
@@ -265,7 +265,3 @@ def test_a_run_searches_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     damaged = found()
     assert list(damaged.tools) == plain
     assert "ranking-a.json is damaged" in damaged.notices[0]
-
-
-async def no_model(*_: Any) -> Any:
-    raise AssertionError("no model is asked")

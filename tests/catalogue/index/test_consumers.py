@@ -18,6 +18,7 @@ from atc.result import Effect
 from atc.schemas.protocol import Protocol, Source
 from atc.tools.tool import Tool, Toolset
 from atc.wording import sketches
+from tests.support.retrieval import no_model
 
 
 def made(name: str, text: str, takes: str = "", gives: str = "", service: str = "maps", **more: Any) -> Protocol:
@@ -50,10 +51,7 @@ def consumers(
 
 
 def retrieved(tools: Toolset, task: str, limit: int, **options: Any) -> Sketch:
-    async def nobody(*_: Any) -> Any:
-        raise AssertionError("no model is asked")
-
-    return asyncio.run(IndexRetriever(way="lexical", **options).retrieve(task, tools, limit, nobody))
+    return asyncio.run(IndexRetriever(way="lexical", **options).retrieve(task, tools, limit, no_model))
 
 
 def test_the_city_is_offered_for_the_people_who_live_there() -> None:
@@ -124,7 +122,4 @@ def test_a_tool_that_the_agent_has_not_is_not_offered() -> None:
     tools = Toolset(Tool(each) for each in (FIND, *(made(f"other_{n}", "Something.", "") for n in range(5))))
     retriever = IndexRetriever(ToolIndex.build([*tools.protocols, TELL]), "lexical", consumers=4)
 
-    async def nobody(*_: Any) -> Any:
-        raise AssertionError("no model is asked")
-
-    assert "get_place" not in asyncio.run(retriever.retrieve("Where do people live?", tools, 4, nobody)).tools
+    assert "get_place" not in asyncio.run(retriever.retrieve("Where do people live?", tools, 4, no_model)).tools

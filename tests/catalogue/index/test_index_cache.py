@@ -19,7 +19,7 @@ from atc.catalogue.index.retriever import IndexRetriever, encoder_for
 from atc.catalogue.sketch import Sketch
 from atc.errors import EncoderUnavailable
 from atc.tools.tool import Tool
-from tests.support.retrieval import HashedWords, protocol
+from tests.support.retrieval import HashedWords, no_model, protocol
 
 
 def crowd(count: int = KEPT_FROM, text: str = "Thing number") -> Toolset:
@@ -29,10 +29,6 @@ def crowd(count: int = KEPT_FROM, text: str = "Thing number") -> Toolset:
 
 def silent(stage: str, done: int, total: int) -> None:
     pass
-
-
-async def no_model(*_: Any) -> Any:
-    raise AssertionError("no model is asked")
 
 
 def found(retriever: IndexRetriever, tools: Toolset, task: str = "car") -> Sketch:

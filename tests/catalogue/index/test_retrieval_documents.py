@@ -14,7 +14,7 @@ from atc.catalogue.index.retriever import IndexRetriever
 from atc.errors import UsageError
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool
-from tests.support.retrieval import files
+from tests.support.retrieval import files, no_model
 
 OWNER = {"$ref": "#/components/schemas/Owner"}
 PET = {"$ref": "#/components/schemas/Pet"}
@@ -56,10 +56,6 @@ def _operation(name: str, text: str, answer: dict[str, Any], *parameters: str) -
         ],
         "responses": {"200": {"description": "ok", "content": {"application/json": {"schema": answer}}}},
     }
-
-
-async def no_model(*_: Any) -> Any:
-    raise AssertionError("no model is asked")
 
 
 def test_protocols_are_given_back_as_their_lines_give_them(tmp_path: Path) -> None:

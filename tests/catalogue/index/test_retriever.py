@@ -15,6 +15,7 @@ from atc.errors import UsageError
 from atc.models.fake import FakeModel
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool
+from tests.support.retrieval import no_model
 from tests.support.tools import make_tool
 
 
@@ -34,40 +35,9 @@ def retrieve(task: str, toolset: Toolset, limit: int) -> Sketch:
     return asyncio.run(IndexRetriever().retrieve(task, toolset, limit, no_model))
 
 
-async def no_model(*_: Any) -> Any:
-    raise AssertionError("no model is asked")
-
-
 def test_few_tools_are_all_offered_as_they_were_given() -> None:
     given = tools(20)
     assert retrieve("anything", given, 20).tools is given
-
-
-@pytest.mark.parametrize(
-    ("task", "name"),
-    [
-        ("what is the weather in Kyiv", "get_weather"),
-        ("Convert 5 miles", "convertUnits"),
-        ("list all invoices", "billing_list_invoice"),
-        ("who is the mayor?", "lookup"),
-        ("the answer has a population", "lookup"),
-        ("ÜBERSETZUNG bitte", "dictionary"),
-    ],
-)
-def test_the_tool_that_speaks_of_the_task_comes_first(task: str, name: str) -> None:
-    special = [
-        described("get_weather", "Forecast for a place."),
-        described("convertUnits", "One unit to another.", parameters={"type": "object", "properties": {"miles": {}}}),
-        described("billing_list_invoice", "Bills."),
-        described(
-            "lookup",
-            "Facts.",
-            parameters={"type": "object", "properties": {"q": {"description": "a mayor"}}},
-            returns={"type": "object", "properties": {"population": {}}},
-        ),
-        described("dictionary", "Die Übersetzung eines Wortes."),
-    ]
-    assert choose(task, tools(60, *special), 5)[0] == name
 
 
 @pytest.mark.parametrize("task", ["????", "日本の天気", "\x00", "x" * 20_000])

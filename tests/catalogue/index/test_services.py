@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -14,6 +13,7 @@ from atc.catalogue.index.search import Hit
 from atc.catalogue.index.services import FIRST, by_services
 from atc.schemas.protocol import Protocol, Source
 from atc.tools.tool import Tool, Toolset
+from tests.support.retrieval import no_model
 
 
 def hits(scores: Sequence[float]) -> list[Hit]:
@@ -68,12 +68,9 @@ def test_a_tool_of_the_tasks_service_is_offered_before_one_of_another_that_has_m
     others = [named(f"other_{n}", "A customer of something, and a bank", f"s{n}") for n in range(8)]
     tools = Toolset([*bank, *others])
 
-    async def nobody(*_: Any) -> Any:
-        raise AssertionError("no model is asked")
-
     def chosen(services: bool) -> list[str]:
         retriever = IndexRetriever(ToolIndex.build(tools.protocols), "lexical", services=services)
-        return list(asyncio.run(retriever.retrieve("the account of a customer in the bank", tools, 8, nobody)).tools)
+        return list(asyncio.run(retriever.retrieve("the account of a customer in the bank", tools, 8, no_model)).tools)
 
     assert "bank_fees" not in chosen(False)
     assert "bank_fees" in chosen(True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from atc.catalogue.index.retriever import IndexRetriever
 from atc.catalogue.index.together import RunsTogether
 from atc.errors import UsageError
 from atc.tools.tool import Tool
-from tests.support.retrieval import HashedWords, protocol, some
+from tests.support.retrieval import HashedWords, no_model, protocol, some
 
 WEATHER_AND_WORDS = [(("get_weather", "dictionary"), 9)]
 SERVICES = [
@@ -144,12 +143,6 @@ def test_a_count_is_a_number_above_0(count: float) -> None:
         ToolIndex.build(some()).use_together([(("get_weather", "dictionary"), count)])
 
 
-def test_what_is_used_together_is_saved_with_the_index(tmp_path: Path) -> None:
-    index = used(ToolIndex.build(some()), *WEATHER_AND_WORDS)
-    index.save(tmp_path)
-    assert ToolIndex.load(tmp_path).search("weather") == index.search("weather")
-
-
 # Runs
 
 
@@ -184,14 +177,10 @@ def test_a_retriever_makes_the_column_anew_when_runs_have_taught_more() -> None:
 
     def kinds(known: Learnt) -> dict[str, str]:
         graph = ToolGraph(some(), known)
-        sketch = asyncio.run(retriever.search("the weather by the hour", tools, 2, _nobody, graph=graph))
+        sketch = asyncio.run(retriever.search("the weather by the hour", tools, 2, no_model, graph=graph))
         return {name: why.kind for name, why in sketch.why.items()}
 
     assert "dictionary" not in kinds(learnt())
     taught = learnt(("get_weather", "dictionary", 5), get_weather=5, dictionary=5)
     assert kinds(taught) == {"get_weather": "words", "dictionary": "used_with"}
     assert "dictionary" not in kinds(learnt())
-
-
-async def _nobody(*_: Any) -> Any:
-    raise AssertionError("no model is asked")

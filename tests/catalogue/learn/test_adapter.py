@@ -14,6 +14,7 @@ from atc.catalogue.learn.adapter import Asked, fit, learn_adapter
 from atc.catalogue.learn.examples import MAX_A_TOOL, MAX_GOLD, Pair, TooLittle, usable
 from atc.catalogue.learn.keeping import MIN_HELD_OUT
 from atc.errors import EncoderUnavailable, UsageError
+from tests.support.cli import atc
 from tests.support.ranking import DOCUMENTED, SPOKEN, SmallEncoder, index, pairs, ran, tools
 
 
@@ -152,16 +153,12 @@ def catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def printed(*arguments: str, code: int = 0) -> Any:
-    from tests.support.cli import atc
-
     ran = atc("tools", "learn", *arguments, "--json")
     assert ran.exit_code == code, ran.output
     return json.loads(ran.stdout)
 
 
 def test_the_command_learns_from_a_file_and_searches_use_it(catalogue: Path) -> None:
-    from tests.support.cli import atc
-
     def first() -> str:
         found = json.loads(atc("tools", "search", "umbrella quietly", "--index", "index", "--json").stdout)
         return str(found["tools"][0]["id"]) if found["tools"] else ""
@@ -182,8 +179,6 @@ def test_the_command_learns_from_a_file_and_searches_use_it(catalogue: Path) -> 
 
 
 def test_setting_learn_off_neither_learns_nor_uses(catalogue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.support.cli import atc
-
     search = ("tools", "search", "umbrella quietly", "--index", "index", "--json")
     plain = json.loads(atc(*search).stdout)["tools"]
     monkeypatch.setenv("ATC_SCORERS", "words,vectors")
@@ -219,7 +214,6 @@ def test_too_little_ends_with_one(catalogue: Path) -> None:
 def test_the_users_own_runs_are_learnt_from(catalogue: Path) -> None:
     from atc.cli.learn import pairs_of_runs
     from atc.traces.stores.files import FileStore
-    from tests.support.cli import atc
 
     runs = catalogue.parent / "runs"
     for number, pair in enumerate(pairs()):

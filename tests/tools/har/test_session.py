@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import stat
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -42,18 +41,6 @@ BASIC: dict[str, Any] = {"type": "http", "scheme": "basic"}
 BEARER: dict[str, Any] = {"type": "http", "scheme": "bearer"}
 MARKS: dict[str, Any] = {"type": "apiKey", "in": "cookie", "name": "seen"}
 WITH_COOKIE: dict[str, Any] = {"security": [{"cookie_sid": []}]}
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
-    with running_server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: Server) -> Server:
-    running.reset()
-    return running
 
 
 @pytest.fixture
