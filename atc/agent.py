@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -56,15 +55,14 @@ from atc.traces.stores.base import DELETED_AT_ONCE, NoTrace, StoredRun, new_run_
 from atc.traces.telemetry.seam import open_telemetry
 
 if TYPE_CHECKING:
-    from atc._records.keeping import Proposal
+    from atc.batch.batch import MapOptions
     from atc.batch.book import TaskResult
-    from atc.batch.limits import Limits
-    from atc.batch.work import Executor
     from atc.calls.parking import Elsewhere
     from atc.calls.permissions import Permissions
     from atc.programs.answers.types import AnswerType
     from atc.run.author import Past
     from atc.run.conversation import Conversation, Upcoming
+    from atc.run.keeping import KeepOptions
 
 
 class Agent:
@@ -214,17 +212,7 @@ class Agent:
             async for event in events:
                 yield event
 
-    def map(
-        self,
-        tasks: Iterable[Any],
-        *,
-        concurrency: int = 4,
-        ordered: bool = True,
-        limits: Limits | None = None,
-        results: str | os.PathLike[str] | None = None,
-        retry: bool = False,
-        on: Executor | str | None = None,
-    ) -> Iterator[TaskResult]:
+    def map(self, tasks: Iterable[Any], **options: Unpack[MapOptions]) -> Iterator[TaskResult]:
         """Solve many tasks and yield their results, in the order of the tasks. Blocks for each; see :meth:`amap`.
 
         ``for result in agent.map(["…", "…"]): print(result.id, result.status, result.value)``
@@ -235,56 +223,31 @@ class Agent:
         Args:
             tasks: texts; or mappings with ``task`` and, where wanted, ``id``, ``answer``, ``images`` and
                 ``instructions`` (:class:`atc.batch.tasks.BatchTask`). All are looked at before any is begun.
-            concurrency: how many at a time.
-            ordered: yield them in the order of the tasks; else as they end.
+            concurrency: how many at a time; by default 4.
+            ordered: yield them in the order of the tasks, as by default; else as they end.
             limits: budgets over all tasks (:class:`atc.batch.limits.Limits`). What goes past them is not begun;
                 runs under way are ended by them. ``over`` of a result says so.
             results: a file that gets a line a task; given again, what has ended is not done again, and what was cut off
                 goes on, with nothing done twice.
             retry: go on also with tasks in that file that ended without an answer.
             on: where: ``"ray"``, ``"ray:ADDRESS"`` or an executor; by default here.
+            source: is noted in the traces: where the tools are, for a resume of one run by itself.
 
         Raises:
             UsageError: some tasks are wrong, which the message names by their numbers; or another process has the file.
             EnvironmentProblem: something is missing that every task needs, such as a model. What ran is stopped.
         """
-        work = self.amap(
-            tasks, concurrency=concurrency, ordered=ordered, limits=limits, results=results, retry=retry, on=on
-        )
-        return each_of(work)
+        return each_of(self.amap(tasks, **options))
 
-    def amap(
-        self,
-        tasks: Iterable[Any],
-        *,
-        concurrency: int = 4,
-        ordered: bool = True,
-        limits: Limits | None = None,
-        results: str | os.PathLike[str] | None = None,
-        retry: bool = False,
-        on: Executor | str | None = None,
-        source: str | None = None,
-    ) -> AsyncGenerator[TaskResult]:
+    def amap(self, tasks: Iterable[Any], **options: Unpack[MapOptions]) -> AsyncGenerator[TaskResult]:
         """:meth:`map` for asynchronous code: ``async for result in agent.amap(tasks): …``
-
-        ``source`` is noted in the traces: where the tools are, for a resume of one run by itself.
 
         Raises:
             As :meth:`map`; what is wrong with the tasks at once.
         """
         from atc.batch.batch import run_batch  # all of it comes with it
 
-        return run_batch(
-            self,
-            tasks,
-            concurrency=concurrency,
-            ordered=ordered,
-            limits=limits,
-            results=results,
-            retry=retry,
-            on=on,
-            source=source,
-        )
+        return run_batch(self, tasks, **options)
 
     def resume(
         self, run_id: str, *, answer: Any = None, images: Images = (), reply: str | None = None, trust_run: bool = False
@@ -497,19 +460,7 @@ class Agent:
 
         return await apply_plan(self, await asyncio.to_thread(self.store.find, run_id), by=by, key=key)
 
-    def keep(
-        self,
-        run_id: str,
-        name: str,
-        *,
-        parameters: Mapping[str, str | Mapping[str, Any]] | None = None,
-        lift: Sequence[Any] = (),
-        constants: Collection[str] = (),
-        about: str = "",
-        into: str | Path | None = None,
-        confirm: bool | Callable[[Proposal], bool] = False,
-        replace: bool = False,
-    ) -> Tool:
+    def keep(self, run_id: str, name: str, **options: Unpack[KeepOptions]) -> Tool:
         """Keep the program of a run that answered as a tool, which :meth:`call` calls without a model.
 
         Values of the task become parameters. The program is tried on the calls that were recorded: with the run's own
@@ -533,42 +484,13 @@ class Agent:
                 needed and was not given, or a tool of that name is there.
             EnvironmentProblem: not the isolation that was asked for, or the file cannot be written.
         """
-        return wait_for(
-            self.akeep(
-                run_id,
-                name,
-                parameters=parameters,
-                lift=lift,
-                constants=constants,
-                about=about,
-                into=into,
-                confirm=confirm,
-                replace=replace,
-            )
-        )
+        return wait_for(self.akeep(run_id, name, **options))
 
-    async def akeep(
-        self,
-        run_id: str,
-        name: str,
-        *,
-        parameters: Mapping[str, str | Mapping[str, Any]] | None = None,
-        lift: Sequence[Any] = (),
-        constants: Collection[str] = (),
-        about: str = "",
-        into: str | Path | None = None,
-        confirm: bool | Callable[[Proposal], bool] = False,
-        replace: bool = False,
-    ) -> Tool:
+    async def akeep(self, run_id: str, name: str, **options: Unpack[KeepOptions]) -> Tool:
         """:meth:`keep` for asynchronous code."""
-        from atc.run.keeping import Edits, keep, propose  # most runs are not kept
+        from atc.run.keeping import keep_run  # most runs are not kept
 
-        stored = await asyncio.to_thread(self.store.find, run_id)
-        proposal = await propose(self, stored, name, Edits(parameters or {}, lift, constants, about))
-        kept, _ = await keep(
-            self, proposal, confirm=confirm, into=None if into is None else Path(into), replace=replace
-        )
-        return kept
+        return await keep_run(self, await asyncio.to_thread(self.store.find, run_id), name, **options)
 
     async def _go_on(
         self,

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from atc.batch.book import Begun, Book, TaskResult, not_begun
 from atc.batch.limits import NO_LIMITS, Ledger, Limits
@@ -129,17 +129,29 @@ def _nothing() -> None:
     """Nobody writes down that a run has begun."""
 
 
+class MapOptions(TypedDict, total=False):
+    """Names what :meth:`atc.Agent.map` and ``amap`` take beside the tasks; their meaning stands there."""
+
+    concurrency: int
+    ordered: bool
+    limits: Limits | None
+    results: str | os.PathLike[str] | None
+    retry: bool
+    on: Executor | str | None
+    source: str | None
+
+
 def run_batch(
     agent: Agent,
     tasks: Iterable[Any],
     *,
-    concurrency: int,
-    ordered: bool,
-    limits: Limits | None,
-    results: str | os.PathLike[str] | None,
-    retry: bool,
-    on: Executor | str | None,
-    source: str | None,
+    concurrency: int = 4,
+    ordered: bool = True,
+    limits: Limits | None = None,
+    results: str | os.PathLike[str] | None = None,
+    retry: bool = False,
+    on: Executor | str | None = None,
+    source: str | None = None,
 ) -> AsyncGenerator[TaskResult]:
     """Solve many tasks and yield their results: :meth:`atc.Agent.amap`. What is wrong with its parts is raised now.
 

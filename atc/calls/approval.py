@@ -354,11 +354,6 @@ class Approval:
         """Whether a call may have to wait for approval: for the choice, or for a rule."""
         return self.can_wait and (self.parks or (self.policy is not None and self.policy.may_park))
 
-    @property
-    def may_allow(self) -> bool:
-        """Whether there is a call with effects that could be approved."""
-        return self.policy is not None or self.approve != "never"
-
     def of_run(self, run_id: str) -> Approval:
         """Return the same for one run."""
         return self if self.policy is None else replace(self, policy=self.policy.of_run(run_id))

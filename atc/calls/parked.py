@@ -30,7 +30,7 @@ from atc.calls.program_start import LAST_TIME
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
-from atc.tools.tool import AccountTransport, Tool
+from atc.tools.tool import Tool, service_of
 
 WAITS_S = 7 * 86_400.0
 """Seconds for which a parked call waits for approval."""
@@ -114,9 +114,10 @@ def digest_of(tool: Tool) -> str:
         getattr(getattr(tool.transport, "operation", None), "server", None),
     ]
     said = [protocol.name, protocol.parameters, protocol.returns, protocol.effect.value, *address]
-    account = tool.transport.account if isinstance(tool.transport, AccountTransport) else ()
     code = [*map(_code, _wrapped(getattr(tool.transport, "function", None)))]
-    return hashlib.sha256(canonical([said, [*account], code]).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(
+        canonical([said, [*service_of(tool.transport).account], code]).encode("utf-8", "surrogatepass")
+    ).hexdigest()
 
 
 def _wrapped(function: Any) -> list[Any]:

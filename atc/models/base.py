@@ -59,9 +59,6 @@ async def fitting_reply(
 
     Returns:
         the reply with its :attr:`Reply.value`, else with the :attr:`Reply.problem`; at the cost of both requests.
-
-    Raises:
-        ModelUnavailable: the format is a grammar, and ``generate`` takes none.
     """
     wanted = request.format
     if wanted is None:
@@ -72,9 +69,8 @@ async def fitting_reply(
     if reply.problem:
         return reply
     read, cut = wanted.read(reply.text), reply.finish_reason == "length"
-    if cut and (read.problem or wanted.kind == "grammar"):
-        unfit = read.problem or "what a grammar began is not complete"
-        return replace(reply, problem=f"the reply was cut at its limit of tokens: {unfit}")
+    if cut and read.problem:
+        return replace(reply, problem=f"the reply was cut at its limit of tokens: {read.problem}")
     if not read.problem:
         return replace(reply, value=read.value)
     again = await generate(request.again(reply, read.problem))
@@ -197,10 +193,9 @@ class Model(abc.ABC):
         stop: Sequence[str] = (),
         on_text: OnText | None = None,
         schema: JsonSchema | None = None,
-        grammar: str | None = None,
         choices: Sequence[str] | None = None,
     ) -> Reply:
-        """Return the model's reply; at most one of ``schema``, ``grammar`` and ``choices`` may be given.
+        """Return the model's reply; at most one of ``schema`` and ``choices`` may be given.
 
         A reply that does not fit its format is asked for once more, with what is wrong with it. The reply's ``value``
         is what it says; where the second does not fit either, its ``problem`` is why.
@@ -214,20 +209,18 @@ class Model(abc.ABC):
             on_text: called with each piece of the reply as it arrives, for display. A reply that has to be asked for
                 again, after a lost connection or because it does not fit, starts from its beginning.
             schema: a JSON Schema (2020-12) that the reply must fit, as JSON.
-            grammar: a grammar in GBNF that the reply must follow; the embedded model and llama.cpp's server take one.
             choices: texts of which the reply must be one.
 
         Raises:
-            UsageError: a format is not usable or too large, or several are given; or there are images, and the model
+            UsageError: a format is not usable or too large, or both are given; or there are images, and the model
                 takes none.
-            ModelUnavailable: the model cannot be used as it is set up, or takes no grammar; the message says what
-                to do.
+            ModelUnavailable: the model cannot be used as it is set up; the message says what to do.
             ContextExceeded: prompt and reply are longer than it takes.
             ModelError: it failed in the middle of work, after retries.
         """
         self.check_images(messages)
         sampling = Sampling(max_tokens, temperature, seed, tuple(stop))
-        wanted = ReplyFormat.of(schema, grammar, choices)
+        wanted = ReplyFormat.of(schema, choices)
         request = ModelRequest(tuple(messages), sampling, wanted, on_text)
         return await fitting_reply(self.generate, request, self.enforces)
 

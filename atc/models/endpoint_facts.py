@@ -74,13 +74,6 @@ class EndpointFacts:
                     return await self._ollama(client)
         return None
 
-    async def is_llama_cpp(self) -> bool:
-        """Whether it states that it is llama.cpp's server, which takes grammars."""
-        with anyio.move_on_after(_WAIT_S):
-            async with self._client() as client:
-                return (await self._entry(client, f"{self._base}/models")).get("owned_by") == "llamacpp"
-        return False
-
     async def count(self, text: str) -> int | None:
         """Tokens of a text; ``None`` where the endpoint has no tokenizer for others: it is asked no more then."""
         if not self._counts or not text or len(text) > _MOST_TEXT:
@@ -188,7 +181,7 @@ class EndpointFormats:
     again. That is reported once.
 
     Attributes:
-        grammars: it takes GBNF under ``grammar``, as llama.cpp's server does.
+        grammars: it takes choices as GBNF under ``grammar``, as llama.cpp's server does.
         way: the best way that was not refused.
     """
 
@@ -214,8 +207,6 @@ class EndpointFormats:
         return request, {"response_format": {"type": "json_schema", "json_schema": schema}}
 
     def _way(self, wanted: ReplyFormat) -> Way | Literal["grammar"]:
-        if wanted.kind == "grammar":
-            return "grammar"
         if wanted.enforced is None or wanted.text in self._turned_down:
             return "words"
         if self.grammars and wanted.grammar is not None:
@@ -227,7 +218,7 @@ class EndpointFormats:
 
         An error that names nothing at all may be about the format: :meth:`undo` where it was not.
         """
-        if request.format is None or request.format.kind == "grammar":
+        if request.format is None:
             return False
         sent = body.keys() & {"response_format", "grammar"}
         if (

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from atc.errors import ModelUnavailable
 from atc.models.images import IMAGE_TOKENS, Image
 from atc.models.reply_format import ReplyFormat
 from atc.wording.prompting import fenced, prompt
@@ -53,8 +52,8 @@ class Reply:
         problem: where ``text`` is empty, why, as far as it is known; in words, and with what came in its place. Where
             it was to fit a schema or choices and does not, what is wrong with it.
         notice: what was found out about the endpoint by this reply and holds from now on; in words, for the user.
-        value: the parsed reply, where it had to fit a schema, choices or a grammar and does: the JSON value, the
-            choice, the text. ``None`` otherwise, and where the JSON value is null: then there is no ``problem``.
+        value: the parsed reply, where it had to fit a schema or choices and does: the JSON value, or the choice.
+            ``None`` otherwise, and where the JSON value is null: then there is no ``problem``.
     """
 
     text: str
@@ -144,25 +143,16 @@ class ModelRequest:
         return replace(self, sampling=replace(self.sampling, max_tokens=max_tokens))
 
     def with_format_in_prompt(self) -> ModelRequest:
-        """The same request with a prompt that ends with the format.
-
-        Raises:
-            ModelUnavailable: the format is a grammar, which has no words.
-        """
+        """The same request with a prompt that ends with the format."""
         if self.format is None or self.in_prompt:
             return self
-        if self.format.kind == "grammar":
-            raise ModelUnavailable(
-                "this model cannot hold its reply to a grammar: give a schema or choices, or use the embedded model"
-            )
         return replace(self, messages=_with_user(self.messages, self.format.instruction()), in_prompt=True)
 
     def again(self, reply: Reply, problem: str) -> ModelRequest:
         """The request that follows a reply that does not fit: it shows the reply and its problem."""
         assert self.format is not None
-        wanted = "" if self.format.kind == "grammar" else self.format.instruction()
         shown = Message("assistant", reply.text[:_SHOWN] or "(nothing)")
-        correction = Message("user", prompt("reply_again", problem=fenced(problem), wanted=wanted))
+        correction = Message("user", prompt("reply_again", problem=fenced(problem), wanted=self.format.instruction()))
         return replace(self, messages=(*self.messages, shown, correction), in_prompt=True)
 
 

@@ -77,7 +77,7 @@ class OpenAICompatible(Model):
         thinking_tokens: that a model may think before each reply, if it does.
         name: how the model is named in results; ``model`` when not given.
         direct: never go through a proxy.
-        takes_grammars: the endpoint is llama.cpp's server; when not given, it is asked before the first grammar.
+        takes_grammars: it takes GBNF under ``grammar``, as llama.cpp's server does.
         extra_body: more members of each request, such as ``{"reasoning_effort": "low"}``.
         key_name: the variable that holds the key, for messages. ``model_name`` and ``url_name``: likewise.
         facts_headers: in the place of ``Authorization`` in questions about the model.
@@ -106,7 +106,7 @@ class OpenAICompatible(Model):
         thinking_tokens: int = THINKING_TOKENS,
         name: str | None = None,
         direct: bool = False,
-        takes_grammars: bool | None = None,
+        takes_grammars: bool = False,
         extra_body: Mapping[str, Any] | None = None,
         key_name: str = "OPENAI_API_KEY",
         model_name: str = "ATC_MODEL",
@@ -134,8 +134,7 @@ class OpenAICompatible(Model):
         self._api_key = api_key
         self._thinks = False  # whether the model was seen to reason
         self._unknown: set[str] = set()  # what this endpoint once turned down
-        self._grammars = takes_grammars
-        self._formats = EndpointFormats(grammars=bool(takes_grammars))
+        self._formats = EndpointFormats(grammars=takes_grammars)
         self._endpoint = Endpoint(_shown_url(base_url, url_name), model, api_key, key_name, model_name, url_name)
         self.endpoint = self._endpoint.url
         headers = dict(headers or {})
@@ -167,9 +166,6 @@ class OpenAICompatible(Model):
         return bounded_tokens(text) if counted is None else counted
 
     async def generate(self, request: ModelRequest) -> Reply:
-        wanted = request.format
-        if wanted is not None and wanted.kind == "grammar" and not await self._takes_grammars():
-            request = request.with_format_in_prompt()  # which no words can say
         return (await self._at_once(request, 1))[0]
 
     async def complete_many(
@@ -197,11 +193,6 @@ class OpenAICompatible(Model):
             except _OneAtATime:
                 pass
         return [(await self._at_once(request, 1))[0] for _ in range(count)]
-
-    async def _takes_grammars(self) -> bool:
-        if self._grammars is None:
-            self._grammars = self._facts is not None and await self._facts.is_llama_cpp()
-        return self._grammars
 
     async def _at_once(self, request: ModelRequest, count: int) -> list[Reply]:
         if self._base_url is None and not self._api_key:

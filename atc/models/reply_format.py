@@ -1,4 +1,4 @@
-"""What a reply must be: JSON that fits a schema, one of some choices, or a text that a grammar allows.
+"""What a reply must be: JSON that fits a schema, or one of some choices.
 
 A schema may come from a stranger's tool. Whoever makes a grammar of it (llama.cpp in a process of ours, an endpoint)
 pays for its size, and references that multiply have no end. So a schema is refused where applying it could take long,
@@ -199,11 +199,11 @@ def _bounds(schema: JsonSchema, keywords: tuple[str, ...], most: int) -> JsonSch
     }
 
 
-FormatKind = Literal["schema", "grammar", "choices"]
-ALL_KINDS: frozenset[FormatKind] = frozenset({"schema", "grammar", "choices"})
+FormatKind = Literal["schema", "choices"]
+ALL_KINDS: frozenset[FormatKind] = frozenset({"schema", "choices"})
 
 MAX_TEXT = 60_000
-"""Characters of a schema as JSON, of a grammar, or of all choices together: a prompt may have to hold them."""
+"""Characters of a schema as JSON, or of all choices together: a prompt may have to hold them."""
 MAX_CHOICE = 200
 """Characters of one choice."""
 _MAX_READ = 400_000  # characters of a reply that are looked at
@@ -225,37 +225,30 @@ class ReplyFormat:
     """A constraint on a reply; made by :meth:`of`.
 
     Attributes:
-        kind: which of the three it is.
-        text: the schema or the list of choices as JSON, or the grammar in GBNF (llama.cpp's notation).
+        kind: which of the two it is.
+        text: the schema or the list of choices as JSON.
     """
 
     kind: FormatKind
     text: str
 
     @classmethod
-    def of(
-        cls, schema: JsonSchema | None = None, grammar: str | None = None, choices: Sequence[str] | None = None
-    ) -> ReplyFormat | None:
+    def of(cls, schema: JsonSchema | None = None, choices: Sequence[str] | None = None) -> ReplyFormat | None:
         """The one that is given; ``None`` where none is.
 
         Raises:
-            UsageError: more than one is given, or what is given is not usable or too large.
+            UsageError: both are given, or what is given is not usable or too large.
         """
-        given = [value for value in (schema, grammar, choices) if value is not None]
-        if len(given) > 1:
-            raise UsageError("a reply has one format: give a schema, a grammar or choices, not several")
+        if schema is not None and choices is not None:
+            raise UsageError("a reply has one format: give a schema or choices, not both")
         if schema is not None:
             return cls("schema", _checked_schema(schema))
-        if grammar is not None:
-            if not grammar.strip():
-                raise UsageError("the reply's grammar is empty: give one with a rule named root")
-            return cls("grammar", _bounded(grammar, "grammar"))
         return None if choices is None else cls("choices", _checked_choices(choices))
 
     @property
     def options(self) -> dict[str, Any]:
         """The argument of :meth:`Model.complete` that this was made from."""
-        return {self.kind: self.text if self.kind == "grammar" else json.loads(self.text)}
+        return {self.kind: json.loads(self.text)}
 
     @cached_property
     def choices(self) -> tuple[str, ...]:
@@ -288,22 +281,18 @@ class ReplyFormat:
 
     @cached_property
     def grammar(self) -> str | None:
-        """The format in GBNF, where it is a grammar or a list of choices that is not too long."""
-        if self.kind == "grammar":
-            return self.text
+        """The format in GBNF (llama.cpp's notation), where it is a list of choices that is not too long."""
         if not 0 < len(self.choices) <= MAX_ENUM:
             return None
         return "root ::= " + " | ".join(_gbnf_text(choice) for choice in self.choices)
 
     def instruction(self) -> str:
-        """The format as a sentence for a prompt. A grammar has none."""
+        """The format as a sentence for a prompt."""
         schema = "" if self.schema is None else fenced(self.text)
         return prompt("reply_format", choices=[fenced(choice) for choice in self.choices], schema=schema)
 
     def read(self, text: str) -> Reading:
         """Read a reply and check it against the whole format; never raises."""
-        if self.kind == "grammar":
-            return Reading(text)  # whoever takes grammars keeps to them
         if self.kind == "choices":
             return self._read_choice(text)
         first: Reading | None = None

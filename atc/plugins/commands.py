@@ -6,23 +6,16 @@ Each name has its documentation where it is made.
 
 from __future__ import annotations
 
-from atc.catalogue.catalogue import store_in
-from atc.cli import options
-from atc.cli.console import INTERRUPTED, NOT_SOLVED, SOLVED, clean, err, guarded, not_enough, out, print_json, stages
-from atc.cli.learn import tools_or_latest
-
-__all__ = [
-    "INTERRUPTED",
-    "NOT_SOLVED",
-    "SOLVED",
-    "clean",
-    "err",
-    "guarded",
-    "not_enough",
-    "options",
-    "out",
-    "print_json",
-    "stages",
-    "store_in",
-    "tools_or_latest",
-]
+from atc.catalogue.catalogue import store_in as store_in
+from atc.cli import options as options
+from atc.cli.console import INTERRUPTED as INTERRUPTED
+from atc.cli.console import NOT_SOLVED as NOT_SOLVED
+from atc.cli.console import SOLVED as SOLVED
+from atc.cli.console import clean as clean
+from atc.cli.console import err as err
+from atc.cli.console import guarded as guarded
+from atc.cli.console import not_enough as not_enough
+from atc.cli.console import out as out
+from atc.cli.console import print_json as print_json
+from atc.cli.console import stages as stages
+from atc.cli.learn import tools_or_latest as tools_or_latest

@@ -7,76 +7,45 @@ strategy is written.
 
 from __future__ import annotations
 
-from atc._records.events import LayerStarted
-from atc._records.packing import as_text, holds_bytes
-from atc._records.records import ArgumentRepair, FaultCase, FaultKind
-from atc.calls.argument_repairs import ArgumentRepairs
-from atc.calls.attempt import Attempt
-from atc.calls.entry import CallEntry
-from atc.calls.json_values import to_json_value
-from atc.catalogue.graph.edges import Feed
-from atc.catalogue.graph.suppliers import is_handed_out
-from atc.catalogue.graph.tool_graph import ToolGraph
-from atc.errors import Cause
-from atc.programs.extract import extract
-from atc.programs.program import Program
-from atc.programs.syntax import reads_one_of
-from atc.run.ask_user import NAME as ASK_USER
-from atc.run.ask_user import is_ask_user
-from atc.run.chain_policy import ChainPolicy
-from atc.run.endings import STATUS, advised, ending_of
-from atc.run.left_undone import refused_write, settled
-from atc.run.previews import LEFT_OUT, previews
-from atc.run.revise import revise
-from atc.run.writer import DEFAULT_OPTIONS, Draft
-from atc.sandboxes.inputs import name_problem
-from atc.schemas.identifiers import GENERIC
-from atc.schemas.protocol import parameters_of
-from atc.schemas.validate import problems
-from atc.tools.stubs import render_stub
-from atc.traces.stores.base import StoredRun
-from atc.wording import argument_repairs, is_down
-from atc.wording.prompting import fenced, filled
+from atc._records.events import LayerStarted as LayerStarted
+from atc._records.packing import as_text as as_text
+from atc._records.packing import holds_bytes as holds_bytes
+from atc._records.records import ArgumentRepair as ArgumentRepair
+from atc._records.records import FaultCase as FaultCase
+from atc._records.records import FaultKind as FaultKind
+from atc.calls.argument_repairs import ArgumentRepairs as ArgumentRepairs
+from atc.calls.attempt import Attempt as Attempt
+from atc.calls.entry import CallEntry as CallEntry
+from atc.calls.json_values import to_json_value as to_json_value
+from atc.catalogue.graph.edges import Feed as Feed
+from atc.catalogue.graph.suppliers import is_handed_out as is_handed_out
+from atc.catalogue.graph.tool_graph import ToolGraph as ToolGraph
+from atc.errors import Cause as Cause
+from atc.programs.extract import extract as extract
+from atc.programs.program import Program as Program
+from atc.programs.syntax import reads_one_of as reads_one_of
+from atc.run.ask_user import NAME as _NAME
+from atc.run.ask_user import is_ask_user as is_ask_user
+from atc.run.chain_policy import ChainPolicy as ChainPolicy
+from atc.run.endings import STATUS as STATUS
+from atc.run.endings import advised as advised
+from atc.run.endings import ending_of as ending_of
+from atc.run.left_undone import refused_write as refused_write
+from atc.run.left_undone import settled as settled
+from atc.run.previews import LEFT_OUT as LEFT_OUT
+from atc.run.previews import previews as previews
+from atc.run.revise import revise as revise
+from atc.run.writer import DEFAULT_OPTIONS as DEFAULT_OPTIONS
+from atc.run.writer import Draft as Draft
+from atc.sandboxes.inputs import name_problem as name_problem
+from atc.schemas.identifiers import GENERIC as GENERIC
+from atc.schemas.protocol import parameters_of as parameters_of
+from atc.schemas.validate import problems as problems
+from atc.tools.stubs import render_stub as render_stub
+from atc.traces.stores.base import StoredRun as StoredRun
+from atc.wording import argument_repairs as argument_repairs
+from atc.wording import is_down as is_down
+from atc.wording.prompting import fenced as fenced
+from atc.wording.prompting import filled as filled
 
-__all__ = [
-    "ASK_USER",
-    "ArgumentRepair",
-    "ArgumentRepairs",
-    "Attempt",
-    "Cause",
-    "ChainPolicy",
-    "DEFAULT_OPTIONS",
-    "Draft",
-    "CallEntry",
-    "FaultCase",
-    "FaultKind",
-    "Feed",
-    "GENERIC",
-    "LEFT_OUT",
-    "LayerStarted",
-    "Program",
-    "STATUS",
-    "StoredRun",
-    "ToolGraph",
-    "advised",
-    "argument_repairs",
-    "as_text",
-    "ending_of",
-    "extract",
-    "fenced",
-    "filled",
-    "holds_bytes",
-    "is_ask_user",
-    "is_down",
-    "is_handed_out",
-    "name_problem",
-    "parameters_of",
-    "previews",
-    "problems",
-    "reads_one_of",
-    "refused_write",
-    "render_stub",
-    "revise",
-    "settled",
-    "to_json_value",
-]
+ASK_USER = _NAME

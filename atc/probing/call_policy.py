@@ -31,13 +31,13 @@ from atc.schemas.protocol import Protocol, Provenance
 from atc.schemas.telltales import disguised_telltale
 from atc.settings import Settings
 from atc.tools.tool import (
-    CredentialedTransport,
     MissingCredential,
     Tool,
     Toolset,
     Transport,
     WrappingTransport,
     answer_of,
+    service_of,
     signatures,
 )
 
@@ -322,9 +322,8 @@ def door_of(tool: Tool) -> Door:
     operation = getattr(tool.transport, "operation", None)
     place = getattr(operation, "server", None) or tool.protocol.source.location or tool.name
     schemes = tuple(each for each in getattr(operation, "security", ()) if each)
-    held = tool.transport if isinstance(tool.transport, CredentialedTransport) else None
-    missing, session = (held.missing, held.session) if held is not None else (None, None)
-    return Door(place, schemes, bool(tool.protocol.required), missing, session)
+    service = service_of(tool.transport)
+    return Door(place, schemes, bool(tool.protocol.required), service.missing, service.session)
 
 
 def metered(

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from atc import wording
 from atc._host.redaction import MASK, Redactor
@@ -135,6 +135,37 @@ async def keep(
         return kept_tool(dataclasses.replace(file, path=path), others), path
 
     return await asyncio.to_thread(written)
+
+
+class KeepOptions(TypedDict, total=False):
+    """Names what :meth:`atc.Agent.keep` and ``akeep`` take beside a run and a name; their meaning stands there."""
+
+    parameters: Mapping[str, str | Mapping[str, Any]] | None
+    lift: Sequence[Any]
+    constants: Collection[str]
+    about: str
+    into: str | Path | None
+    confirm: bool | Callable[[Proposal], bool]
+    replace: bool
+
+
+async def keep_run(
+    agent: Agent,
+    stored: StoredRun,
+    name: str,
+    *,
+    parameters: Mapping[str, str | Mapping[str, Any]] | None = None,
+    lift: Sequence[Any] = (),
+    constants: Collection[str] = (),
+    about: str = "",
+    into: str | Path | None = None,
+    confirm: bool | Callable[[Proposal], bool] = False,
+    replace: bool = False,
+) -> Tool:
+    """Keep a run at once: :meth:`atc.Agent.keep`."""
+    proposal = await propose(agent, stored, name, Edits(parameters or {}, lift, constants, about))
+    kept, _ = await keep(agent, proposal, confirm=confirm, into=None if into is None else Path(into), replace=replace)
+    return kept
 
 
 def parameters_schema(parameters: Sequence[Lifted]) -> JsonSchema:

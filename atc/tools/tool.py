@@ -76,18 +76,6 @@ class Answered:
     notes: tuple[str, ...] = ()
 
 
-class PagedTransport(abc.ABC):
-    """Mixin of a transport whose next page stands beside its responses (HTTP's ``Link`` header)."""
-
-    @abc.abstractmethod
-    async def answered(self, arguments: dict[str, Any]) -> Answered:
-        """Make one call, as :class:`Transport` does.
-
-        Raises:
-            ToolError: the tool refused or failed.
-        """
-
-
 Sending = Callable[[], None]
 """Is called right before a call may reach its tool. What it raises must be passed on, and the call not be sent."""
 
@@ -120,8 +108,6 @@ async def answer_of(transport: Transport, arguments: dict[str, Any], sending: Se
     if isinstance(transport, AnnouncingTransport):
         return await transport.announced(arguments, sending)
     sending()
-    if isinstance(transport, PagedTransport):
-        return await transport.answered(arguments)
     value = await transport(arguments)
     return value if isinstance(value, Answered) else Answered(value)
 
@@ -187,58 +173,56 @@ class FoundDocument:
     is_listing: bool = False
 
 
-class AddressedTransport(abc.ABC):
-    """Mixin of a transport to an address that a document names."""
+class ServiceTransport:
+    """Mixin of a transport to a service: on whose account its calls are made, and what the service's document says.
+
+    What a transport does not say is not known.
+    """
 
     @property
-    @abc.abstractmethod
-    def other_address(self) -> OtherAddress | None:
-        """The two addresses, where the one that is called may be meant for another place."""
-
-
-class AccountTransport(abc.ABC):
-    """Mixin of a transport whose calls are made on somebody's account."""
-
-    @property
-    @abc.abstractmethod
     def account(self) -> tuple[str, ...]:
         """Return the names of the credentials that go with a call, and of those that they stand for, as far as they
         are known: a user, a client. Never a credential's value."""
+        return ()
 
     @property
     def session(self) -> RecordedSession | None:
         """The recorded login that goes with a call; ``None`` without one."""
         return None
 
+    @property
+    def missing(self) -> MissingCredential | None:
+        """The credential that is asked for and not given. The document may be wrong: a call is tried all the same."""
+        return None
 
-class WrappingTransport(AccountTransport):
+    @property
+    def sends_credential(self) -> bool:
+        """Whether a credential of the user's is known to go with a call."""
+        return False
+
+    @property
+    def other_address(self) -> OtherAddress | None:
+        """The two addresses, where the one that is called may be meant for another place."""
+        return None
+
+
+class WrappingTransport(ServiceTransport):
     """Mixin of a transport around another one: its calls go out on the same account, and with the same login."""
 
     inner: Transport
 
     @property
     def account(self) -> tuple[str, ...]:
-        """What the transport within says."""
-        return self.inner.account if isinstance(self.inner, AccountTransport) else ()
+        return service_of(self.inner).account
 
     @property
     def session(self) -> RecordedSession | None:
-        """The recorded login that the transport within sends."""
-        return self.inner.session if isinstance(self.inner, AccountTransport) else None
+        return service_of(self.inner).session
 
 
-class CredentialedTransport(AccountTransport):
-    """Mixin of a transport to a service whose document may ask for a credential."""
-
-    @property
-    @abc.abstractmethod
-    def missing(self) -> MissingCredential | None:
-        """The credential that is asked for and not given. The document may be wrong: a call is tried all the same."""
-
-    @property
-    @abc.abstractmethod
-    def sends_credential(self) -> bool:
-        """Whether a credential of the user's goes with a call."""
+def service_of(transport: Transport | None) -> ServiceTransport:
+    """What a transport says of its service."""
+    return transport if isinstance(transport, ServiceTransport) else ServiceTransport()
 
 
 @dataclass(frozen=True)
@@ -271,12 +255,12 @@ class Tool:
     @property
     def sends_credential(self) -> bool:
         """Whether a credential of the user's is known to go with a call."""
-        return isinstance(self.transport, CredentialedTransport) and self.transport.sends_credential
+        return service_of(self.transport).sends_credential
 
     @property
     def session(self) -> RecordedSession | None:
         """The recorded login that goes with a call; ``None`` without one."""
-        return self.transport.session if isinstance(self.transport, AccountTransport) else None
+        return service_of(self.transport).session
 
     def called(self, name: str) -> Tool:
         """The tool under a name that has its source in front; its plain name is kept in its protocol."""
@@ -576,7 +560,7 @@ class Toolset(Mapping[str, Tool]):
         """The credentials that these tools' documents ask for, and that nobody has given."""
         found: dict[MissingCredential, list[str]] = {}
         for tool in self.values():
-            if isinstance(tool.transport, CredentialedTransport) and (missing := tool.transport.missing) is not None:
+            if (missing := service_of(tool.transport).missing) is not None:
                 found.setdefault(missing, []).append(tool.name)
         return [replace(missing, tools=tuple(tools)) for missing, tools in found.items()]
 
@@ -584,7 +568,7 @@ class Toolset(Mapping[str, Tool]):
         """The addresses that these tools' documents name, where they may be meant for another place."""
         found: dict[OtherAddress, None] = {}
         for tool in self.values():
-            if isinstance(tool.transport, AddressedTransport) and (other := tool.transport.other_address) is not None:
+            if (other := service_of(tool.transport).other_address) is not None:
                 found[other] = None
         return [*found]
 

@@ -17,7 +17,7 @@ from atc.calls.pages import Pages
 from atc.errors import ToolError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
-from atc.tools.tool import Answered, PagedTransport, Tool
+from atc.tools.tool import Answered, Tool
 from tests.support.broker import House
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
@@ -31,18 +31,14 @@ def obj(**properties: Any) -> dict[str, Any]:
 TOKENS = obj(things=THINGS, next_token=TEXT)
 
 
-class Transport(PagedTransport):
+class Transport:
     """Answers with a function of the arguments; an :class:`Answered` goes out as it is."""
 
     def __init__(self, function: Callable[[dict[str, Any]], Any]) -> None:
         self._function = function
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:
-        return (await self.answered(arguments)).value
-
-    async def answered(self, arguments: dict[str, Any]) -> Answered:
-        value = self._function(arguments)
-        return value if isinstance(value, Answered) else Answered(value)
+        return self._function(arguments)
 
     def opened(self) -> None:
         return None

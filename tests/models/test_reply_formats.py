@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.errors import ContextExceeded, ModelError, ModelUnavailable, UsageError
+from atc.errors import ContextExceeded, ModelError, UsageError
 from atc.models.base import Model, WrappedModel
 from atc.models.budget import Budget, BudgetedModel
 from atc.models.cache import CachedModel
@@ -138,8 +138,6 @@ def test_a_reply_that_was_cut_is_not_asked_for_again() -> None:
     reply = ask(FakeModel([Reply('{"name": "Ly', "length", 1, 1, 0.0)]), schema=CITY)
     assert reply.value is None
     assert "cut at its limit" in reply.problem
-    reply = ask(FakeModel([Reply("ab", "length", 1, 1, 0.0)]), grammar="root ::= [a-z]+ [0-9]")
-    assert (reply.value, "cut at its limit" in reply.problem) == (None, True)
 
 
 def test_null_is_a_value() -> None:
@@ -181,12 +179,6 @@ def test_a_model_that_knows_no_format_is_told_of_it_once() -> None:
     assert [str(request.messages[1].content).count("JSON Schema") for request in model.asked] == [1, 1]
 
 
-def test_a_grammar_cannot_be_told_in_words() -> None:
-    with pytest.raises(ModelUnavailable, match="cannot hold its reply to a grammar"):
-        ask(Spoken(), grammar="root ::= [a-z]+")
-    assert ask(FakeModel(["abc"]), grammar="root ::= [a-z]+").value == "abc"
-
-
 def test_an_override_that_passes_all_on_needs_nothing() -> None:
     class Passing(FakeModel):
         async def complete(self, messages: Sequence[Message], **options: Any) -> Reply:
@@ -210,13 +202,12 @@ def test_formats_go_through_budget_and_cache(tmp_path: Path) -> None:
 
 
 def test_a_format_is_part_of_the_question(tmp_path: Path) -> None:
-    cached = CachedModel(FakeModel(['"a"', '"a"', "find", "find", "a"]), tmp_path)
+    cached = CachedModel(FakeModel(['"a"', '"a"', "find", "find"]), tmp_path)
     asked: list[dict[str, Any]] = [
         {"schema": {"type": "string"}},
         {"schema": {"type": "string", "maxLength": 9}},
         {"choices": NAMES},
         {"choices": ["find"]},
-        {"grammar": 'root ::= "a"'},
     ]
     assert not any(ask(cached, **each).cached for each in asked)
     assert all(ask(cached, **each).cached for each in asked)
@@ -415,16 +406,6 @@ def test_one_schema_that_is_refused_says_nothing_of_others() -> None:
     assert ["response_format" in request for request in server.requests] == [True, False, False, True]
 
 
-def test_a_grammar_is_sent_to_llama_cpp_alone() -> None:
-    with serving(says("ab")) as server:
-        with pytest.raises(ModelUnavailable, match="grammar"):
-            ask(endpoint(server), grammar="root ::= [a-z]+")
-        assert server.requests == []
-        server.tells["/v1/models"]["data"][0]["owned_by"] = "llamacpp"
-        assert ask(endpoint(server), grammar="root ::= [a-z]+").value == "ab"
-    assert server.requests[0]["grammar"] == "root ::= [a-z]+"
-
-
 def test_a_server_that_takes_grammars_gets_choices_as_one() -> None:
     with serving(takes_formats("grammar", held='say "hi"', free="")) as server:
         model = endpoint(server, takes_grammars=True)
@@ -432,12 +413,10 @@ def test_a_server_that_takes_grammars_gets_choices_as_one() -> None:
     assert server.requests[0]["grammar"] == r'root ::= "say \"hi\"" | "back\\slash"'
 
 
-def test_a_grammar_that_is_refused_is_an_error_and_a_choice_goes_by_words() -> None:
+def test_a_choice_whose_grammar_is_refused_goes_by_words() -> None:
     refusal = "Failed to initialize samplers: failed to parse grammar"
     with serving(takes_formats(held="", free="get", refusal=refusal)) as server:
         model = endpoint(server, takes_grammars=True)
-        with pytest.raises(ModelError, match="parse grammar"):
-            ask(model, grammar="root ::= (")
         assert ask(model, choices=NAMES).value == "get"
 
 
@@ -472,13 +451,11 @@ def nested(levels: int) -> dict[str, Any]:
         ({"schema": {"$dynamicRef": "#a"}}, "dynamicRef"),
         ({"schema": {"type": 5}}, "schema"),
         ({"schema": {"const": float("nan")}}, "JSON"),
-        ({"grammar": "x" * 70_000}, "70,000 characters"),
-        ({"grammar": " "}, "empty"),
         ({"choices": []}, "no choices"),
         ({"choices": ["a\nb"]}, "one line"),
         ({"choices": ["x" * 300]}, "200 characters"),
         ({"choices": [f"choice number {n}" for n in range(5_000)]}, "characters"),
-        ({"choices": ["a"], "schema": {}}, "several"),
+        ({"choices": ["a"], "schema": {}}, "not both"),
     ],
 )
 def test_what_is_too_large_or_no_format_is_turned_down(given: dict[str, Any], says_why: str) -> None:

@@ -18,7 +18,7 @@ from atc.tools.openapi.answers import retry_after
 from atc.tools.openapi.importer import import_openapi
 from atc.tools.openapi.security import Credentials
 from atc.tools.openapi.transport import MAX_CLIENTS, HttpService
-from atc.tools.tool import Answered, PagedTransport, Toolset
+from atc.tools.tool import Answered, Toolset, answer_of
 from tests.support.openapi import Answer, Server, call, document, one_tool, operation
 
 
@@ -73,8 +73,8 @@ def test_what_json_does_not_have_is_noted_and_ends_nothing(
 ) -> None:
     server.answer = Answer(body.encode())
     (tool,) = tools_for(server, method).values()
-    assert isinstance(tool.transport, PagedTransport)
-    answered = asyncio.run(tool.transport.answered({}))
+    assert tool.transport is not None
+    answered = asyncio.run(answer_of(tool.transport, {}))
     assert answered.value == value
     assert [note in each for each in answered.notes] == [True]
 
@@ -82,8 +82,8 @@ def test_what_json_does_not_have_is_noted_and_ends_nothing(
 def test_the_place_of_what_is_noted_holds_no_secret(server: Server) -> None:
     server.answer = Answer(b'{"my-secret-key-0123": NaN, "my-secret-key-0123": NaN}')
     (tool,) = tools_for(server, headers={"X-Key": "my-secret-key-0123"}).values()
-    assert isinstance(tool.transport, PagedTransport)
-    answered = asyncio.run(tool.transport.answered({}))
+    assert tool.transport is not None
+    answered = asyncio.run(answer_of(tool.transport, {}))
     assert (len(answered.notes), "my-secret" in str(answered)) == (2, False)
 
 
@@ -353,6 +353,6 @@ def test_a_link_header_says_where_the_next_page_is(
     if documented:
         node["responses"]["200"]["headers"] = {"Link": {"schema": {"type": "string"}}}
     (tool,) = one_tool("/op", "get", node, server.url).values()
-    assert isinstance(tool.transport, PagedTransport)
-    assert asyncio.run(tool.transport.answered({})) == Answered([1], said)  # type: ignore[arg-type]
+    assert tool.transport is not None
+    assert asyncio.run(answer_of(tool.transport, {})) == Answered([1], said)  # type: ignore[arg-type]
     assert asyncio.run(tool.transport({})) == [1]  # type: ignore[arg-type]

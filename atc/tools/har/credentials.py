@@ -171,11 +171,6 @@ def _unpacked(value: str) -> str:
         return ""
 
 
-def cookie_name(line: str) -> str:
-    """The name of the cookie that a ``Set-Cookie`` header sets or clears."""
-    return line.partition(";")[0].partition("=")[0].strip()
-
-
 def _cookie(line: str, at: datetime | None) -> tuple[str, str, datetime | None]:
     """Name, value and end of a cookie; the value is empty where it is cleared."""
     pair, *rest = line[:20_000].split(";", 20)

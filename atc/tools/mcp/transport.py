@@ -31,13 +31,13 @@ from atc.tools.mcp.logins import Logins
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.openapi.text import clean
 from atc.tools.parse import json_copy
-from atc.tools.tool import AccountTransport, AnnouncingTransport, Answered, GradedTransport, Sending
+from atc.tools.tool import AnnouncingTransport, Answered, GradedTransport, Sending, ServiceTransport
 
 _NO_READ = "its server says now that it does more than read: look it up again, and write the program anew"
 
 
 @dataclass(frozen=True, eq=False)
-class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, AccountTransport):
+class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, ServiceTransport):
     """Calls one tool over the server's conversation. It never retries: that is the broker's business.
 
     Attributes:

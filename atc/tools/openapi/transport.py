@@ -28,15 +28,13 @@ from atc.tools.openapi.encode import Request, encode
 from atc.tools.openapi.plan import Operation, accept_header
 from atc.tools.openapi.security import Credentials
 from atc.tools.tool import (
-    AddressedTransport,
     AnnouncingTransport,
     Answered,
-    CredentialedTransport,
     GradedTransport,
     MissingCredential,
     OtherAddress,
-    PagedTransport,
     Sending,
+    ServiceTransport,
 )
 
 MAX_REDIRECTS = 5
@@ -135,9 +133,7 @@ def _new_client(**options: Any) -> httpx.AsyncClient:
 
 
 @dataclass(frozen=True, eq=False)
-class OperationTransport(
-    PagedTransport, AnnouncingTransport, GradedTransport, CredentialedTransport, AddressedTransport, KeyedTransport
-):
+class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, ServiceTransport):
     """Calls one operation over HTTP. It never retries: that is the broker's business.
 
     Attributes:
@@ -209,20 +205,14 @@ class OperationTransport(
         """Make one call.
 
         Raises:
-            ToolError: as :meth:`answered`.
-        """
-        return (await self.answered(arguments)).value
-
-    async def answered(self, arguments: dict[str, Any]) -> Answered:
-        """Make one call, and return with its value the next page by its ``Link`` header.
-
-        Raises:
             ToolError: as :meth:`announced`.
         """
-        return await self.announced(arguments, lambda: None)
+        return (await self.announced(arguments, lambda: None)).value
 
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
-        """:meth:`answered`; ``sending`` is called once there is a token, before the request is sent.
+        """Make one call, and return with its value the next page by its ``Link`` header.
+
+        ``sending`` is called once there is a token, before the request is sent.
 
         Raises:
             ToolError: the arguments do not fit in a request, the service cannot be reached or refuses, or its answer
