@@ -61,8 +61,8 @@ def install(
 ) -> None:
     """Add ATC to an MCP client's configuration. Shows the change first.
 
-    Everything else in the file stays as it is: where that cannot be kept, nothing is written, and you get the entry to
-    paste. `atc mcp uninstall CLIENT` undoes it.
+    Everything else in the file keeps its meaning, comments and order: where they cannot be kept, nothing is written,
+    and you get the entry to paste. `atc mcp uninstall CLIENT` undoes it.
     """
     from atc.cli.clients.clients import Machine, client_named, clients, own_command, place_of
     from atc.cli.clients.documents import ConfigProblem

@@ -27,7 +27,7 @@ from atc.cli.clients.clients import (
     place_of,
 )
 from atc.cli.clients.documents import ConfigProblem
-from atc.cli.clients.plan import Plan, Wanted, look, plan_install, plan_uninstall
+from atc.cli.clients.plan import RELAID, Plan, Wanted, look, plan_install, plan_uninstall
 from atc.errors import EnvironmentProblem, UsageError
 from atc.tools.mcp.spec import read_specs
 
@@ -734,7 +734,9 @@ WRONG = [
     ("cursor", "[" * 500_000, "nested too deeply|no JSON"),
     ("cursor", "[]", "a list, not a mapping"),
     ("cursor", '{"mcpServers": []}', "mcpServers is a list"),
-    ("cursor", '{"mcpServers": {}, "mcpServers": {}}', "'mcpServers' stands there twice"),
+    ("cursor", '{"mcpServers": {}, "mcpServers": {}}', "'mcpServers' stands twice in one object"),
+    ("cursor", '{"a": [{"b": 1, "b": 1}]}', "'b' stands twice in one object"),
+    ("cursor", '{"a": "\\u0000number x"}', "cannot edit"),
     ("codex", "a = 1\nb = ?", "line 2, column 5"),
     ("codex", "mcp_servers = 3", "mcp_servers is a int"),
     ("codex", "[[mcp_servers]]\n", "mcp_servers is a list"),
@@ -792,11 +794,12 @@ def test_a_byte_order_mark_and_the_ends_of_lines_stay(form: str, tmp_path: Path)
     assert desk.text == "\ufeff" + text
 
 
-def test_names_that_stand_twice_elsewhere_stay(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, text='{"a": 1, "a": 2, "mcpServers": {"g": {"env": {"A": "b", "A": "c"}, "command": "x"}}}')
-    before = desk.text
-    desk.install(move=True)
-    assert desk.text.startswith('{"a": 1, "a": 2, "mcpServers": {"atc"')
+def test_a_layout_that_changes_is_told_before_and_undoing_gives_back_the_old_one(tmp_path: Path) -> None:
+    before = '{\n\t"theme": [ 1e5, 2.50 ],\n\t"mcpServers": { "git": {"command": "x"} }\n}'
+    desk = Desk(tmp_path, text=before)
+    assert RELAID in desk.install("atlas").notes
+    assert desk.text.startswith('{\n\t"theme": [\n\t\t1e5,\n\t\t2.50\n\t],\n')
+    assert RELAID not in desk.install("atlas", move=True).notes
     desk.uninstall()
     assert desk.text == before
 

@@ -1,6 +1,7 @@
 """A client's file, read, and one entry put into it or taken out: by tomlkit, ruamel.yaml, or the standard ``json``.
 
-What a library cannot write back letter for letter is not edited: the user gets the entry to paste.
+TOML and YAML that a library cannot write back letter for letter are not edited: the user gets the entry to paste. JSON
+is laid out anew where its own indentation does not make the same text.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 from atc._host.extras import install_command
 from atc._host.trust import parse_toml
@@ -23,6 +25,8 @@ LIMITS = {"json": 16_000_000, "toml": 250_000, "yaml": 250_000}
 _INDENTS = ((2, 2, 0), (2, 4, 2), (4, 2, 0), (4, 4, 2), (4, 6, 4))
 """Of YAML: columns of a mapping, of a list, and of the dash in it, as people write them."""
 _PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
+Edit = Callable[[Any, Callable[[], Any]], None]
+"""Changes a document, as its library holds it; the second argument makes an empty mapping."""
 _LAST = "the-last-one"
 """Stands for the last entry of YAML until it is written: an empty mapping would become another line."""
 
@@ -48,11 +52,13 @@ class Document:
 
     Attributes:
         text: of the whole file, without a byte order mark. ``data``: what it says.
+        relaid: whether an edit changed the layout of the rest; ``None`` before the first one.
     """
 
     client: Client
     text: str
     data: Any
+    relaid: bool | None = None
 
     @classmethod
     def read(cls, client: Client, text: str) -> Document:
@@ -104,7 +110,7 @@ class Document:
                 root = root[key]
             root[name] = _plain(value)
 
-        return self._edited(edit, lambda text: _json_put(text, (*self.client.key, name), value), name, value)
+        return self._edited(edit, name, value)
 
     def take(self, name: str) -> Document:
         """The document without an entry; comments behind it stay.
@@ -120,17 +126,18 @@ class Document:
                 root[_LAST] = None
             del root[name]
 
-        return self._edited(edit, lambda text: _json_take(text, self.client.key, name), name, None)
+        return self._edited(edit, name, None)
 
-    def _edited(
-        self, edit: Callable[[Any, Callable[[], Any]], None], in_json: Callable[[str], str], name: str, value: Any
-    ) -> Document:
+    def _edited(self, edit: Edit, name: str, value: Any) -> Document:
         unix = self.text.replace("\r\n", "\n")
         dos = "\r\n" in self.text and unix.count("\n") == self.text.count("\r\n")
         before = unix if dos else self.text
         ended = before if before.endswith("\n") or not before.strip() else before + "\n"
+        relaid = self.relaid
         if self.client.form == "json":
-            texts = [in_json(before)]
+            texts = [_with_json(before, edit)]
+            if relaid is None and before.strip():
+                relaid = _with_json(before, lambda *_: None) != before
         else:
             after = (_with_tomlkit if self.client.form == "toml" else _with_ruamel)(ended, edit)
             texts = _least(ended, after, toml=self.client.form == "toml") if ended.strip() else [after]
@@ -143,7 +150,7 @@ class Document:
             except ConfigProblem:
                 continue
             if _same(_settled(made.data, self.client.key), _settled(expected, self.client.key)):
-                return made
+                return replace(made, relaid=bool(relaid))
         raise ConfigProblem(f"it is written in a way that ATC cannot edit and keep the rest as it is: {name!r}")
 
 
@@ -226,7 +233,7 @@ def _read_yaml(text: str) -> Any:
         raise ConfigProblem(f"no YAML: {error}") from None
 
 
-def _with_tomlkit(text: str, edit: Callable[[Any, Callable[[], Any]], None]) -> str:
+def _with_tomlkit(text: str, edit: Edit) -> str:
     tomlkit = _library("tomlkit")
     try:
         document = tomlkit.parse(text)
@@ -238,7 +245,7 @@ def _with_tomlkit(text: str, edit: Callable[[Any, Callable[[], Any]], None]) -> 
         raise ConfigProblem(f"its TOML is written in a way that ATC does not edit ({error})") from None
 
 
-def _with_ruamel(text: str, edit: Callable[[Any, Callable[[], Any]], None]) -> str:
+def _with_ruamel(text: str, edit: Edit) -> str:
     ruamel = _library("ruamel.yaml")
     try:
         for mapping, sequence, offset in _INDENTS:
@@ -295,33 +302,21 @@ def _remarks(text: str) -> str:
     return "".join(lines[start:])
 
 
-# -- JSON: the standard decoder says where a value ends, and all around the entry is left as it stands -----------------
+# -- JSON: the standard library writes all of it, with the file's own indentation and its numbers as they stand --------
 
-
-class _Member(NamedTuple):
-    key: str
-    start: int
-    value: int
-    end: int
-
-
-def _refused(word: str) -> float:
-    raise ValueError(f"{word} is no JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refused)
-_SPACE = re.compile(r"[ \t\r\n]*+")
+_NUMBER = "\0number "
+"""Begins the text that stands for a number until the whole is written: floats would lose digits."""
+_STANDS_FOR = re.compile(re.escape(json.dumps(_NUMBER)[:-1]) + '([^"]*)"')
 
 
 def _read_json(text: str) -> Any:
     try:
-        return _DECODER.decode(text)
+        return json.loads(text, parse_constant=_refused, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
-        at = _skip(text, error.pos)
-        what = f"no JSON: {error.msg}"
-        if text[at : at + 2] in ("//", "/*"):
+        rest, what = text[error.pos :].lstrip(), f"no JSON: {error.msg}"
+        if rest[:2] in ("//", "/*"):
             what = "a comment stands here, and ATC cannot keep comments in JSON"
-        elif text[at : at + 1] in ("}", "]", ",") and text[: at + 1].rstrip("]} \t\r\n").endswith(","):
+        elif rest[:1] in ("}", "]", ",") and text[: error.pos + 1].rstrip("]} \t\r\n").endswith(","):
             what = "a comma stands before the end, which ATC cannot keep"
         raise ConfigProblem(what, line=error.lineno, column=error.colno) from None
     except ValueError as error:
@@ -331,103 +326,32 @@ def _read_json(text: str) -> Any:
 _READERS = {"json": _read_json, "toml": _read_toml, "yaml": _read_yaml}
 
 
-def _skip(text: str, at: int) -> int:
-    return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches everywhere
+def _refused(word: str) -> float:
+    raise ValueError(f"{word} is no JSON")
 
 
-def _members(text: str, at: int) -> tuple[list[_Member], int]:
-    """The members of the object that begins at a place of a whole JSON text, and where its brace closes."""
-    found, at = [], _skip(text, at + 1)
-    while text[at] != "}":
-        start = at
-        key, at = _DECODER.raw_decode(text, at)
-        value = _skip(text, _skip(text, at) + 1)
-        end = _DECODER.raw_decode(text, value)[1]
-        found.append(_Member(key, start, value, end))
-        at = _skip(text, end)
-        at = _skip(text, at + 1) if text[at] == "," else at
-    return found, at
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"{twice!r} stands twice in one object: remove one of them")
+    return made
 
 
-def _reach(text: str, keys: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
-    """Where the object at the end of the keys begins, or the last one on the way and the keys that are missing."""
-    at = _skip(text, 0)
-    for depth, key in enumerate(keys):
-        if text[at] != "{":  # null
-            return at, keys[depth:]
-        found = [member for member in _members(text, at)[0] if member.key == key]
-        if len(found) > 1:
-            line = text.count("\n", 0, found[1].start) + 1
-            raise ConfigProblem(f"{key!r} stands there twice: remove one of them", line=line, column=1)
-        if not found:
-            return at, keys[depth:]
-        at = found[0].value
-    return at, ()
+def _with_json(text: str, edit: Edit) -> str:
+    root = json.loads(text, parse_float=_NUMBER.__add__, parse_int=_NUMBER.__add__) if text.strip() else {}
+    edit(root, dict)
+    body = text.strip()
+    if "\n" in body or body in ("", "{}"):
+        step = re.search(r"\n([ \t]+)\S", body)
+        made = _dumped(root, indent=step[1] if step else 2, ascii=text.isascii())
+    else:
+        apart = (", ", ": ") if '": ' in body or '":' not in body else (",", ":")
+        made = _dumped(root, separators=apart, ascii=text.isascii())
+    made = _STANDS_FOR.sub(r"\1", made)
+    return text[: len(text) - len(text.lstrip())] + made + (text[len(text.rstrip()) :] if body else "\n")
 
 
-def _json_put(text: str, keys: tuple[str, ...], value: Any) -> str:
-    if not text.strip():
-        for key in reversed(keys):
-            value = {key: value}
-        return _dumped(value, indent=2) + "\n"
-    at, missing = _reach(text, keys)
-    if not missing:  # one of this name
-        end = _DECODER.raw_decode(text, at)[1]
-        return text[:at] + _laid_out(value, text, at, flat="\n" not in text[at:end]) + text[end:]
-    if text[at] != "{":  # null in the place of servers
-        return _json_put(text[:at] + "{}" + text[at + len("null") :], keys, value)
-    for key in reversed(missing[1:]):
-        value = {key: value}
-    members, close = _members(text, at)
-    if not members:
-        flat = "\n" not in text and close > 1 and text.strip() not in ("{}", "{ }")
-        lead = "" if flat else "\n" + _indent(text, at) + _unit(text)
-        tail = "" if flat else "\n" + _indent(text, at)
-        before = text[: at + 1] + lead
-        made = f"{_dumped(missing[0])}: {_laid_out(value, before, len(before), flat=flat)}"
-        return before + made + tail + text[close:]
-    before, last = text[: members[-1].end], members[-1]
-    lead = text[len(text[: last.start].rstrip(" \t\r\n")) : last.start]
-    flat = "\n" not in text[at:close]
-    if not flat and "\n" not in lead:
-        lead = "\n" + _indent(text, at) + _unit(text)
-    before += f",{lead}{_dumped(missing[0])}:{text[_skip_key(text, last) : last.value]}"
-    return before + _laid_out(value, before, len(before), flat=flat) + text[last.end :]
-
-
-def _json_take(text: str, keys: tuple[str, ...], name: str) -> str:
-    _reach(text, (*keys, name))  # a name that stands twice is refused
-    at, _ = _reach(text, keys)
-    members, close = _members(text, at)
-    index = [member.key for member in members].index(name)
-    if len(members) == 1:
-        return text[: at + 1] + text[close:]
-    if index == len(members) - 1:
-        return text[: members[index - 1].end] + text[members[index].end :]
-    return text[: members[index].start] + text[members[index + 1].start :]
-
-
-def _skip_key(text: str, member: _Member) -> int:
-    return text.index(":", _DECODER.raw_decode(text, member.start)[1]) + 1
-
-
-def _laid_out(value: Any, text: str, at: int, *, flat: bool) -> str:
-    if flat:
-        return _dumped(value, separators=(",", ":") if '":' in text and '": ' not in text else None)
-    return _dumped(value, indent=_unit(text)).replace("\n", "\n" + _indent(text, at))
-
-
-def _dumped(value: Any, **options: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, **options)
+def _dumped(value: Any, *, ascii: bool = False, **options: Any) -> str:
+    text = json.dumps(value, ensure_ascii=ascii, **options)
     return json.dumps(value, **options) if re.search("[\ud800-\udfff]", text) else text
-
-
-def _unit(text: str) -> str:
-    """One step of indentation."""
-    found = re.search(r"\n([ \t]+)\S", text)
-    return found[1] if found else "  "
-
-
-def _indent(text: str, at: int) -> str:
-    line = text[text.rfind("\n", 0, at) + 1 : at]
-    return line[: len(line) - len(line.lstrip(" \t"))]

@@ -31,6 +31,7 @@ from atc.tools.mcp.spec import MAX_SERVERS, read_specs
 from atc.tools.sources import mcp_source
 
 NAME = "atc"
+RELAID = "the rest of the file keeps its values and is laid out anew"
 _PART = re.compile(r"(.*?)((?<=\.py):[^:]*)?", re.DOTALL)
 """A file, and what is meant of it: ``FILE.py:NAME``."""
 
@@ -166,6 +167,7 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
             behind={**(record.behind if record else {}), **{each: servers[each] for each in moved}},
         )
     plan = Plan(client, place, state, file, name, document.text, record, servers, moved, kept, [*file.notes], entry)
+    plan.notes += [RELAID] * bool(document.relaid)
     if lost := {key for each in moved for key in client.entry.dropped if "timeout" in key and key in present[each]}:
         plan.notes.append(f"what they say of {', '.join(sorted(lost))} has no effect behind ATC")
     plan.notes += [f"{why}: {client.title} starts ATC in another folder" for why in _only_here(wanted.tools)]
@@ -379,6 +381,7 @@ def plan_uninstall(client: Client, place: Place, machine: Machine, *, name: str 
         raise by_hand(problem, file, "") from None
     for each in plan.servers:
         plan.kept.setdefault(each, f"it was added behind ATC, and stays in {state.servers_path}")
+    plan.notes += [RELAID] * bool(document.relaid)
     plan.after = None if file.content is None and not document.text else document.text
     return plan
 
