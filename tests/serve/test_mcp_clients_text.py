@@ -106,6 +106,8 @@ def test_installing_and_undoing_gives_back_every_byte(
     text = "\ufeff" * move + text.replace("\n", newline)
     desk = Desk(tmp_path, client, text)
     desk.install("atlas", move=move)
+    assert desk.text.startswith("\ufeff") == move
+    assert "\n" not in desk.text.replace(newline, "") or "\n" not in text
     assert not desk.install("atlas", move=move).changes
     assert desk.install("atlas", options=["--read-only"], move=True).changes
     assert "--read-only" in desk.text

@@ -27,6 +27,7 @@ _INDENTS = ((2, 2, 0), (2, 4, 2), (4, 2, 0), (4, 4, 2), (4, 6, 4))
 _PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
 Edit = Callable[[Any, Callable[[], Any]], None]
 """Changes a document, as its library holds it; the second argument makes an empty mapping."""
+_MOST_DEEP = 100
 _LAST = "the-last-one"
 """Stands for the last entry of YAML until it is written: an empty mapping would become another line."""
 
@@ -35,15 +36,18 @@ class ConfigProblem(UsageError):
     """A configuration cannot be read or edited. Nothing was written.
 
     Attributes:
-        what: without the place.
+        what: without the place. ``file``: which one, once it is known.
         paste: what the user can add by hand; empty if there is nothing.
     """
 
-    def __init__(self, what: str, *, line: int = 0, column: int = 0, file: str = "", paste: str = "") -> None:
-        where = [file] if file else []
-        where += [f"line {line}, column {column}"] if line else []
-        super().__init__(f"{', '.join(where)}: {what}" if where else what)
-        self.what, self.line, self.column, self.paste = what, line, column, paste
+    def __init__(self, what: str, *, line: int = 0, column: int = 0) -> None:
+        super().__init__(what)
+        self.what, self.line, self.column, self.file, self.paste = what, line, column, "", ""
+
+    def __str__(self) -> str:
+        where = [self.file, f"line {self.line}, column {self.column}" if self.line else ""]
+        paste = f". Nothing was written. By hand, it is\n{self.paste}" if self.paste else ""
+        return ": ".join(filter(None, [", ".join(filter(None, where)), self.what])) + paste
 
 
 @dataclass(frozen=True)
@@ -71,28 +75,22 @@ class Document:
         if len(text) > LIMITS[client.form]:
             raise ConfigProblem(f"it has more than {LIMITS[client.form]:,} characters, and ATC edits none so long")
         try:
-            made = cls(client, text, _READERS[client.form](text) if text.strip() else {})
+            data = _READERS[client.form](text) if text.strip() else None
+            if _is_deep(data):
+                raise RecursionError
         except RecursionError:
             raise ConfigProblem("it is nested too deeply") from None
-        _ = made.servers
-        return made
+        data = {} if data is None else data
+        servers = data.get(client.key) if isinstance(data, dict) else {}
+        for what, value in (("the file", data), (client.key, {} if servers is None else servers)):
+            if not isinstance(value, dict):
+                raise ConfigProblem(f"{what} is a {type(value).__name__}, not a mapping: repair it first")
+        return cls(client, text, data)
 
     @property
     def servers(self) -> dict[str, Any]:
-        """The servers by name; empty where there are none.
-
-        Raises:
-            ConfigProblem: something else stands in their place.
-        """
-        found = self.data
-        for depth in range(len(self.client.key) + 1):
-            if found is None:
-                return {}
-            if not isinstance(found, dict):
-                where = ".".join(self.client.key[:depth]) or "the file"
-                raise ConfigProblem(f"{where} is a {type(found).__name__}, not a mapping: repair it first")
-            found = found.get(self.client.key[depth]) if depth < len(self.client.key) else found
-        return dict(found or {})
+        """The servers by name; empty where there are none."""
+        return dict(self.data.get(self.client.key) or {})
 
     def put(self, name: str, value: Mapping[str, Any]) -> Document:
         """The document with an entry, new or in the place of the one of that name.
@@ -104,13 +102,11 @@ class Document:
             return self.take(name).put(name, value)
 
         def edit(root: Any, mapping: Callable[[], Any]) -> None:
-            for key in self.client.key:
-                if root.get(key) is None:
-                    root[key] = mapping()
-                root = root[key]
-            root[name] = _plain(value)
+            if root.get(self.client.key) is None:
+                root[self.client.key] = mapping()
+            root[self.client.key][name] = _plain(value)
 
-        return self._edited(edit, name, value)
+        return self._edited(edit, {**self.servers, name: dict(value)})
 
     def take(self, name: str) -> Document:
         """The document without an entry; comments behind it stay.
@@ -120,15 +116,14 @@ class Document:
         """
 
         def edit(root: Any, _: Callable[[], Any]) -> None:
-            for key in self.client.key:
-                root = root[key]
-            if len(root) == 1 and self.client.form == "yaml" and not root.fa.flow_style():
-                root[_LAST] = None
-            del root[name]
+            servers = root[self.client.key]
+            if len(servers) == 1 and self.client.form == "yaml" and not servers.fa.flow_style():
+                servers[_LAST] = None
+            del servers[name]
 
-        return self._edited(edit, name, None)
+        return self._edited(edit, {each: entry for each, entry in self.servers.items() if each != name})
 
-    def _edited(self, edit: Edit, name: str, value: Any) -> Document:
+    def _edited(self, edit: Edit, servers: Mapping[str, Any]) -> Document:
         unix = self.text.replace("\r\n", "\n")
         dos = "\r\n" in self.text and unix.count("\n") == self.text.count("\r\n")
         before = unix if dos else self.text
@@ -142,22 +137,21 @@ class Document:
             after = (_with_tomlkit if self.client.form == "toml" else _with_ruamel)(ended, edit)
             texts = _least(ended, after, toml=self.client.form == "toml") if ended.strip() else [after]
             texts = [text.removesuffix("\n") if ended != before else text for text in texts]
-        expected = _changed(self.data, self.client.key, name, value)
+        expected = _settled({**self.data, self.client.key: servers}, self.client.key)
         for text in texts:
             text = text.replace("\n", "\r\n") if dos else text
             try:
                 made = Document.read(self.client, text)
             except ConfigProblem:
                 continue
-            if _same(_settled(made.data, self.client.key), _settled(expected, self.client.key)):
+            if _same(_settled(made.data, self.client.key), expected):
                 return replace(made, relaid=bool(relaid))
-        raise ConfigProblem(f"it is written in a way that ATC cannot edit and keep the rest as it is: {name!r}")
+        raise ConfigProblem("it is written in a way that ATC cannot edit and keep the rest as it is")
 
 
 def snippet(client: Client, servers: Mapping[str, Any]) -> str:
     """Servers as a file of their own that holds nothing else."""
-    for key in reversed(client.key):
-        servers = {key: servers}
+    servers = {client.key: servers}
     if client.form == "toml":
         return str(_library("tomlkit").dumps(servers))
     if client.form == "yaml":
@@ -178,23 +172,17 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other) or (one != one and other != other)
 
 
-def _changed(data: Any, keys: tuple[str, ...], name: str, value: Any) -> dict[str, Any]:
-    root = here = dict(data or {})
-    for key in keys:
-        here[key] = here = dict(here.get(key) or {})
-    here.pop(name, None)
-    if value is not None:
-        here[name] = dict(value)
-    return root
+def _settled(data: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The data without an empty mapping of servers: to a client it is as good as missing."""
+    return {each: value for each, value in data.items() if value or each != key}
 
 
-def _settled(data: Any, keys: tuple[str, ...]) -> Any:
-    """The data without empty mappings at the end of ``keys``: to a client they are as good as missing."""
-    if not keys or not isinstance(data, dict) or keys[0] not in data:
-        return data or {}
-    below = _settled(data[keys[0]], keys[1:])
-    rest = {key: value for key, value in data.items() if key != keys[0]}
-    return {**rest, keys[0]: below} if below else rest
+def _is_deep(data: Any) -> bool:
+    level = [data]
+    for _ in range(_MOST_DEEP):
+        inside = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = [value for values in inside for value in values]
+    return bool(level)
 
 
 def _plain(value: Any) -> Any:
