@@ -627,11 +627,14 @@ def test_a_link_out_of_a_project_is_not_followed(tmp_path: Path) -> None:
         desk.install("atlas")
 
 
-@pytest.mark.parametrize("kind", ["folder", "pipe"])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "circle"])
 def test_what_is_no_file_is_refused(kind: str, tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     desk.path.parent.mkdir(parents=True)
-    desk.path.mkdir() if kind == "folder" else os.mkfifo(desk.path)
+    if kind == "circle":
+        desk.path.symlink_to(desk.path)
+    else:
+        desk.path.mkdir() if kind == "folder" else os.mkfifo(desk.path)
     with pytest.raises(UsageError, match="is no file"):
         desk.install("atlas")
 

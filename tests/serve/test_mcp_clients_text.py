@@ -82,6 +82,7 @@ def test_an_entry_is_put_and_taken_and_every_other_byte_stays(client: str, text:
 
 def test_json_keeps_its_own_layout_where_the_standard_library_makes_the_same() -> None:
     documents = [Document.read(client_named(client), text) for client, text in TEXTS if client == "cursor"]
+    assert Document.read(client_named("cursor"), "null").put("new", ENTRY).servers == {"new": ENTRY}
     relaid = [each.text for each in documents if each.put("new", ENTRY).relaid]
     assert len(relaid) == 3
     assert all("[ 1" in text or "{ " in text or "\\u00e9" in text for text in relaid)

@@ -24,7 +24,6 @@ LIMITS = {"json": 16_000_000, "toml": 250_000, "yaml": 250_000}
 """Characters that a file may have, by its form."""
 _INDENTS = ((2, 2, 0), (2, 4, 2), (4, 2, 0), (4, 4, 2), (4, 6, 4))
 """Of YAML: columns of a mapping, of a list, and of the dash in it, as people write them."""
-_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
 Edit = Callable[[Any, Callable[[], Any]], None]
 """Changes a document, as its library holds it; the second argument makes an empty mapping."""
 _MOST_DEEP = 100
@@ -104,7 +103,7 @@ class Document:
         def edit(root: Any, mapping: Callable[[], Any]) -> None:
             if root.get(self.client.key) is None:
                 root[self.client.key] = mapping()
-            root[self.client.key][name] = _plain(value)
+            root[self.client.key][name] = dict(value)
 
         return self._edited(edit, {**self.servers, name: dict(value)})
 
@@ -185,13 +184,6 @@ def _is_deep(data: Any) -> bool:
     return bool(level)
 
 
-def _plain(value: Any) -> Any:
-    """The value without classes of a library: tomlkit and ruamel make their own."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
 def _library(name: str) -> Any:
     from importlib import import_module
 
@@ -207,11 +199,8 @@ def _library(name: str) -> Any:
 def _read_toml(text: str) -> Any:
     try:
         return parse_toml(text)
-    except ValueError as error:  # tomllib tells the place in its message alone
-        what, place = str(error), _PLACE.search(str(error))
-        line, column = (int(place[1]), int(place[2])) if place else (0, 0)
-        what = what.replace(place[0], "").strip() if place else what
-        raise ConfigProblem(f"no TOML: {what}", line=line, column=column) from None
+    except ValueError as error:  # it says the place
+        raise ConfigProblem(f"no TOML: {error}") from None
 
 
 def _read_yaml(text: str) -> Any:
@@ -327,9 +316,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _with_json(text: str, edit: Edit) -> str:
-    root = json.loads(text, parse_float=_NUMBER.__add__, parse_int=_NUMBER.__add__) if text.strip() else {}
-    edit(root, dict)
     body = text.strip()
+    root = json.loads(body or "{}", parse_float=_NUMBER.__add__, parse_int=_NUMBER.__add__)
+    edit(root := {} if root is None else root, dict)
     if "\n" in body or body in ("", "{}"):
         step = re.search(r"\n([ \t]+)\S", body)
         made = _dumped(root, indent=step[1] if step else 2, ascii=text.isascii())
