@@ -148,6 +148,7 @@ UNKEPT = [
     ("codex", '[[z]]\n[mcp_servers."a"]\ncommand = "x"\n[[z]]\n', "put its tables in order"),
     ("goose", "a:   1\nextensions: {}\n", "layout or comments that cannot be kept"),
     ("goose", "b:\n  - 1\na:\n - 2\n", "layout or comments that cannot be kept"),
+    ("goose", "y: 1\n# end\nextensions of: # ne\n\n      two\n\n# of\n", "its YAML is not edited"),
 ]
 
 

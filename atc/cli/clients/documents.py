@@ -218,7 +218,7 @@ def _with_tomlkit(text: str, edit: Edit) -> str:
             raise ConfigProblem("its TOML has a layout that cannot be kept: put its tables in order")
         edit(document, lambda: tomlkit.table(is_super_table=True))
         return str(tomlkit.dumps(document))
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RuntimeError) as error:
         raise ConfigProblem(f"its TOML is written in a way that ATC does not edit ({error})") from None
 
 
@@ -237,7 +237,7 @@ def _with_ruamel(text: str, edit: Edit) -> str:
             if _written(yaml, root) == text:
                 edit(root, dict)
                 return re.sub(rf"^ *{_LAST}:\n", "", _written(yaml, root), count=1, flags=re.MULTILINE)
-    except (ruamel.error.YAMLError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (ruamel.error.YAMLError, ValueError, KeyError, AttributeError, TypeError, RuntimeError) as error:
         raise ConfigProblem(f"its YAML is not edited: {' '.join(str(error).split())[:200]}") from None
     raise ConfigProblem("its YAML has a layout or comments that cannot be kept")
 
