@@ -17,7 +17,6 @@ from atc.errors import UsageError
 
 if TYPE_CHECKING:  # a server of the same group starts without them
     from atc.cli.clients.clients import Machine
-    from atc.cli.clients.documents import ConfigProblem
     from atc.cli.clients.plan import Found, Plan
 
 Scope = Annotated[
@@ -61,11 +60,10 @@ def install(
 ) -> None:
     """Add ATC to an MCP client's configuration. Shows the change first.
 
-    Everything else in the file stays as it is: where that cannot be kept, nothing is written, and you get the entry to
-    paste. `atc mcp uninstall CLIENT` undoes it.
+    Everything else in the file keeps its meaning, comments and order: where they cannot be kept, nothing is written,
+    and you get the entry to paste. `atc mcp uninstall CLIENT` undoes it.
     """
     from atc.cli.clients.clients import Machine, client_named, clients, own_command, place_of
-    from atc.cli.clients.documents import ConfigProblem
     from atc.cli.clients.plan import Wanted, plan_install
     from atc.cli.clients.state import alone
 
@@ -79,10 +77,7 @@ def install(
     wanted = Wanted(own_command(), name, tuple(tools or ()), tuple(extra or ()), move_servers)
     place = place_of(known, machine, scope=scope, config=config)
     with nullcontext() if dry_run else alone(machine.state):
-        try:
-            plan = plan_install(known, place, machine, wanted)
-        except ConfigProblem as problem:
-            raise _with_paste(problem) from None
+        plan = plan_install(known, place, machine, wanted)
         if find_spec("mcp") is None:
             plan.notes.append(f"{known.title} cannot start it before you run `{install_command('mcp')}`")
         _finish(plan, "install", yes=yes, dry_run=dry_run, as_json=as_json)
@@ -113,11 +108,6 @@ def uninstall(
         _finish(plan, "uninstall", yes=yes, dry_run=dry_run, as_json=as_json)
         if plan.kept:
             raise typer.Exit(NOT_SOLVED)
-
-
-def _with_paste(problem: ConfigProblem) -> UsageError:
-    paste = f". Nothing was written. By hand, it is\n{problem.paste}" if problem.paste else ""
-    return UsageError(f"{problem}{paste}")
 
 
 def _finish(plan: Plan, what: str, *, yes: bool, dry_run: bool, as_json: bool) -> None:

@@ -79,9 +79,7 @@ def test_servers_in_a_configuration_are_listed_and_one_is_added() -> None:
 
     def made(n: int) -> str:
         servers: Any = {f"s{number}": {"command": "x", "env": {"A": "${x"}} for number in range(n)}
-        for key in reversed(client.key):
-            servers = {key: servers}
-        return json.dumps(servers, indent=1)
+        return json.dumps({client.key: servers}, indent=1)
 
     assert_linear(made, lambda text: Document.read(client, text).put("atc", {"command": "y"}), n=50, most=1_000)
 

@@ -1,4 +1,4 @@
-"""Reading and editing the text of JSON, TOML and YAML: nothing but the entry changes, or nothing is written."""
+"""Reading and editing the text of JSON, TOML and YAML: nothing but the entry changes, and in JSON the layout."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TEXTS: list[tuple[str, str]] = [
     ("cursor", '{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}, "z": [1, {"m": 2.50}], "é": "\\u00e9"}'),
     ("cursor", '{"mcpServers":{"a":{"command":"x"}}}'),
     ("cursor", '{\n\t"mcpServers": {\n\t\t"a": {\n\t\t\t"command": "x"\n\t\t}\n\t}\n}'),
-    ("cursor", '{\n    "theme":  1e5,\n    "mcpServers": {\n        "a": {"command": "x", "args": ["-y", "p"]},\n'
+    ("cursor", '{\n    "n":  0.1000000000000000000012,\n'
+               '    "mcpServers": {\n        "a": {"command": "x", "args": ["-y", "p"]},\n'
                '        "b": { "command": "y" }\n    },\n    "list": [ 1, 2 ]\n}\n\n'),
     ("cursor", '{\n  "mcpServers": { "a": { "command": "x" },\n         "b": { "command": "y" } }\n}\n'),
     ("cursor", '{\n  "mcpServers": {}\n}\n'),
-    ("cursor", '{\n  "a": 1, "a": 2\n}'),
     ("cursor", "{}"),
     ("cursor", '{\n  "mcpServers": null\n}'),
     ("codex", '# top\nx = 1 # one\n\n# of a\n[mcp_servers.a] # behind a\ncommand = "x"\n# in a\nargs = [ # in args\n'
@@ -49,6 +49,13 @@ def comments(text: str) -> list[str]:
     return re.findall(r"#[^\r\n]*", text)
 
 
+def numbers(text: str) -> list[str]:
+    """The numbers of JSON as they are spelled."""
+    found: list[str] = []
+    json.loads(text, parse_int=found.append, parse_float=found.append)
+    return found
+
+
 def lost(before: str, after: str) -> int:
     """How many lines are not what they were."""
     return sum(line.startswith("- ") for line in ndiff(before.splitlines(), after.splitlines()))
@@ -63,10 +70,22 @@ def test_an_entry_is_put_and_taken_and_every_other_byte_stays(client: str, text:
     assert made.servers == {**before.servers, "new": ENTRY}
     assert comments(made.text) == comments(text)
     assert "\n" not in made.text.replace(newline, "") or "\n" not in text
+    back = made.take("new").text
+    if made.relaid:
+        assert numbers(made.text) == numbers(back) == numbers(text)
+        assert json.loads(back) == json.loads(text)
+        return
     one_line = "\n" not in text or "extensions: {" in text
     assert lost(text, made.text) <= (client == "cursor" or one_line)  # the comma before it
-    back = made.take("new").text
     assert back == text or not before.servers or (client == "codex" and back.rstrip() == text.rstrip())
+
+
+def test_json_keeps_its_own_layout_where_the_standard_library_makes_the_same() -> None:
+    documents = [Document.read(client_named(client), text) for client, text in TEXTS if client == "cursor"]
+    assert Document.read(client_named("cursor"), "null").put("new", ENTRY).servers == {"new": ENTRY}
+    relaid = [each.text for each in documents if each.put("new", ENTRY).relaid]
+    assert len(relaid) == 3
+    assert all("[ 1" in text or "{ " in text or "\\u00e9" in text for text in relaid)
 
 
 @pytest.mark.parametrize(("client", "text"), TEXTS)
@@ -75,7 +94,7 @@ def test_each_entry_is_taken_and_the_comments_of_others_stay(client: str, text: 
     for name in before.servers:
         after = before.take(name)
         assert after.servers == {key: value for key, value in before.servers.items() if key != name}
-        assert lost(after.text, text) <= (client == "cursor" or "{a" in text)
+        assert after.relaid or lost(after.text, text) <= (client == "cursor" or "{a" in text)
         assert {"# top", "# of b", "# of z", "# behind z"} & {*comments(text)} <= {*comments(after.text)}
 
 
@@ -88,6 +107,8 @@ def test_installing_and_undoing_gives_back_every_byte(
     text = "\ufeff" * move + text.replace("\n", newline)
     desk = Desk(tmp_path, client, text)
     desk.install("atlas", move=move)
+    assert desk.text.startswith("\ufeff") == move
+    assert "\n" not in desk.text.replace(newline, "") or "\n" not in text
     assert not desk.install("atlas", move=move).changes
     assert desk.install("atlas", options=["--read-only"], move=True).changes
     assert "--read-only" in desk.text
@@ -127,6 +148,7 @@ UNKEPT = [
     ("codex", '[[z]]\n[mcp_servers."a"]\ncommand = "x"\n[[z]]\n', "put its tables in order"),
     ("goose", "a:   1\nextensions: {}\n", "layout or comments that cannot be kept"),
     ("goose", "b:\n  - 1\na:\n - 2\n", "layout or comments that cannot be kept"),
+    ("goose", "y: 1\n# end\nextensions of: # ne\n\n      two\n\n# of\n", "its YAML is not edited"),
 ]
 
 

@@ -65,7 +65,7 @@ class Client(BaseModel):
 
     Attributes:
         id: its word on the command line. ``title``: its name.
-        form: how its file is written. ``key``: the keys that lead to its servers.
+        form: how its file is written. ``key``: that of its servers.
         user: the files of a user by platform, or for ``any``; the first that exists is meant.
         project: the file of a project, relative to its folder; empty if it has none.
         folders: folders that show that the client is here, where that of its file would not.
@@ -77,8 +77,8 @@ class Client(BaseModel):
 
     id: str
     title: str
-    form: Form
-    key: tuple[str, ...]
+    form: Form = "json"
+    key: str = "mcpServers"
     user: dict[Literal["linux", "mac", "windows", "any"], tuple[str, ...]] = {}
     project: str = ""
     folders: tuple[str, ...] = ()
@@ -152,19 +152,14 @@ class Place:
         path: as it is named; it may be a link.
         scope: whose it is. ``chosen``: whether the user named the file.
         here: whether the client seems to be installed: its file or its folder is there.
-        folder: that is missing where it is not; ``None``: the file's own.
+        missing: the folder whose absence says that it is not.
     """
 
     path: Path
     scope: Scope
     here: bool
+    missing: Path
     chosen: bool = False
-    folder: Path | None = None
-
-    @property
-    def missing(self) -> Path:
-        """The folder whose absence says that the client is not installed."""
-        return self.folder or self.path.parent
 
 
 def place_of(client: Client, machine: Machine, *, scope: Scope = "user", config: Path | None = None) -> Place:
@@ -174,11 +169,12 @@ def place_of(client: Client, machine: Machine, *, scope: Scope = "user", config:
         UsageError: it has no file of that scope.
     """
     if config is not None:
-        return Place(Path(os.path.abspath(config)), scope, here=True, chosen=True)
+        path = Path(os.path.abspath(config))
+        return Place(path, scope, True, path.parent, chosen=True)
     if scope == "project":
         if not client.project:
             raise UsageError(f"{client.title} has no configuration of a project: leave out --scope project")
-        return Place(machine.project / client.project, scope, here=machine.project.is_dir())
+        return Place(machine.project / client.project, scope, machine.project.is_dir(), machine.project)
     patterns = client.user.get(machine.platform) or client.user.get("any")
     if not patterns:
         raise UsageError(f"{client.title} has no configuration of a user that ATC can edit: use --scope project")
@@ -186,8 +182,8 @@ def place_of(client: Client, machine: Machine, *, scope: Scope = "user", config:
     there = [path for path in paths if os.path.lexists(path)]
     shown = [machine.path(folder) for folder in client.folders]
     installed = [path for path in paths if any(folder.is_dir() for folder in shown or [path.parent])]
-    folder = shown[0] if shown else None
-    return Place((there or installed or paths)[0], scope, here=bool(there or installed), folder=folder)
+    path = (there or installed or paths)[0]
+    return Place(path, scope, bool(there or installed), shown[0] if shown else path.parent)
 
 
 # -- one server in a client's file: ATC's own, and those of others as ATC would run them -------------------------------
@@ -258,10 +254,9 @@ def _passes(path: str) -> bool:
 def own_entry(client: Client, name: str, words: Sequence[str]) -> dict[str, Any]:
     """The entry that starts ATC, as a client writes one."""
     dialect = client.entry
-    made: dict[str, Any] = {dialect.named: name} if dialect.named else {}
-    made |= {key: value for key, value in dialect.constants.items() if key == "type" or key == "source"}
-    made |= {dialect.command: list(words)} if dialect.joined else {dialect.command: words[0], "args": list(words[1:])}
-    return made | dialect.constants
+    named = {dialect.named: name} if dialect.named else {}
+    command = {dialect.command: list(words)} if dialect.joined else {dialect.command: words[0], "args": [*words[1:]]}
+    return named | dialect.constants | command
 
 
 def words_of(client: Client, entry: Any) -> list[str]:

@@ -1,6 +1,7 @@
 """A client's file, read, and one entry put into it or taken out: by tomlkit, ruamel.yaml, or the standard ``json``.
 
-What a library cannot write back letter for letter is not edited: the user gets the entry to paste.
+TOML and YAML that a library cannot write back letter for letter are not edited: the user gets the entry to paste. JSON
+is laid out anew where its own indentation does not make the same text.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 from atc._host.extras import install_command
 from atc._host.trust import parse_toml
@@ -22,7 +24,9 @@ LIMITS = {"json": 16_000_000, "toml": 250_000, "yaml": 250_000}
 """Characters that a file may have, by its form."""
 _INDENTS = ((2, 2, 0), (2, 4, 2), (4, 2, 0), (4, 4, 2), (4, 6, 4))
 """Of YAML: columns of a mapping, of a list, and of the dash in it, as people write them."""
-_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
+Edit = Callable[[Any, Callable[[], Any]], None]
+"""Changes a document, as its library holds it; the second argument makes an empty mapping."""
+_MOST_DEEP = 100
 _LAST = "the-last-one"
 """Stands for the last entry of YAML until it is written: an empty mapping would become another line."""
 
@@ -31,15 +35,18 @@ class ConfigProblem(UsageError):
     """A configuration cannot be read or edited. Nothing was written.
 
     Attributes:
-        what: without the place.
+        what: without the place. ``file``: which one, once it is known.
         paste: what the user can add by hand; empty if there is nothing.
     """
 
-    def __init__(self, what: str, *, line: int = 0, column: int = 0, file: str = "", paste: str = "") -> None:
-        where = [file] if file else []
-        where += [f"line {line}, column {column}"] if line else []
-        super().__init__(f"{', '.join(where)}: {what}" if where else what)
-        self.what, self.line, self.column, self.paste = what, line, column, paste
+    def __init__(self, what: str, *, line: int = 0, column: int = 0) -> None:
+        super().__init__(what)
+        self.what, self.line, self.column, self.file, self.paste = what, line, column, "", ""
+
+    def __str__(self) -> str:
+        where = [self.file, f"line {self.line}, column {self.column}" if self.line else ""]
+        paste = f". Nothing was written. By hand, it is\n{self.paste}" if self.paste else ""
+        return ": ".join(filter(None, [", ".join(filter(None, where)), self.what])) + paste
 
 
 @dataclass(frozen=True)
@@ -48,11 +55,13 @@ class Document:
 
     Attributes:
         text: of the whole file, without a byte order mark. ``data``: what it says.
+        relaid: whether an edit changed the layout of the rest; ``None`` before the first one.
     """
 
     client: Client
     text: str
     data: Any
+    relaid: bool | None = None
 
     @classmethod
     def read(cls, client: Client, text: str) -> Document:
@@ -65,28 +74,22 @@ class Document:
         if len(text) > LIMITS[client.form]:
             raise ConfigProblem(f"it has more than {LIMITS[client.form]:,} characters, and ATC edits none so long")
         try:
-            made = cls(client, text, _READERS[client.form](text) if text.strip() else {})
+            data = _READERS[client.form](text) if text.strip() else None
+            if _is_deep(data):
+                raise RecursionError
         except RecursionError:
             raise ConfigProblem("it is nested too deeply") from None
-        _ = made.servers
-        return made
+        data = {} if data is None else data
+        servers = data.get(client.key) if isinstance(data, dict) else {}
+        for what, value in (("the file", data), (client.key, {} if servers is None else servers)):
+            if not isinstance(value, dict):
+                raise ConfigProblem(f"{what} is a {type(value).__name__}, not a mapping: repair it first")
+        return cls(client, text, data)
 
     @property
     def servers(self) -> dict[str, Any]:
-        """The servers by name; empty where there are none.
-
-        Raises:
-            ConfigProblem: something else stands in their place.
-        """
-        found = self.data
-        for depth in range(len(self.client.key) + 1):
-            if found is None:
-                return {}
-            if not isinstance(found, dict):
-                where = ".".join(self.client.key[:depth]) or "the file"
-                raise ConfigProblem(f"{where} is a {type(found).__name__}, not a mapping: repair it first")
-            found = found.get(self.client.key[depth]) if depth < len(self.client.key) else found
-        return dict(found or {})
+        """The servers by name; empty where there are none."""
+        return dict(self.data.get(self.client.key) or {})
 
     def put(self, name: str, value: Mapping[str, Any]) -> Document:
         """The document with an entry, new or in the place of the one of that name.
@@ -98,13 +101,11 @@ class Document:
             return self.take(name).put(name, value)
 
         def edit(root: Any, mapping: Callable[[], Any]) -> None:
-            for key in self.client.key:
-                if root.get(key) is None:
-                    root[key] = mapping()
-                root = root[key]
-            root[name] = _plain(value)
+            if root.get(self.client.key) is None:
+                root[self.client.key] = mapping()
+            root[self.client.key][name] = dict(value)
 
-        return self._edited(edit, lambda text: _json_put(text, (*self.client.key, name), value), name, value)
+        return self._edited(edit, {**self.servers, name: dict(value)})
 
     def take(self, name: str) -> Document:
         """The document without an entry; comments behind it stay.
@@ -114,43 +115,42 @@ class Document:
         """
 
         def edit(root: Any, _: Callable[[], Any]) -> None:
-            for key in self.client.key:
-                root = root[key]
-            if len(root) == 1 and self.client.form == "yaml" and not root.fa.flow_style():
-                root[_LAST] = None
-            del root[name]
+            servers = root[self.client.key]
+            if len(servers) == 1 and self.client.form == "yaml" and not servers.fa.flow_style():
+                servers[_LAST] = None
+            del servers[name]
 
-        return self._edited(edit, lambda text: _json_take(text, self.client.key, name), name, None)
+        return self._edited(edit, {each: entry for each, entry in self.servers.items() if each != name})
 
-    def _edited(
-        self, edit: Callable[[Any, Callable[[], Any]], None], in_json: Callable[[str], str], name: str, value: Any
-    ) -> Document:
+    def _edited(self, edit: Edit, servers: Mapping[str, Any]) -> Document:
         unix = self.text.replace("\r\n", "\n")
         dos = "\r\n" in self.text and unix.count("\n") == self.text.count("\r\n")
         before = unix if dos else self.text
         ended = before if before.endswith("\n") or not before.strip() else before + "\n"
+        relaid = self.relaid
         if self.client.form == "json":
-            texts = [in_json(before)]
+            texts = [_with_json(before, edit)]
+            if relaid is None and before.strip():
+                relaid = _with_json(before, lambda *_: None) != before
         else:
             after = (_with_tomlkit if self.client.form == "toml" else _with_ruamel)(ended, edit)
             texts = _least(ended, after, toml=self.client.form == "toml") if ended.strip() else [after]
             texts = [text.removesuffix("\n") if ended != before else text for text in texts]
-        expected = _changed(self.data, self.client.key, name, value)
+        expected = _settled({**self.data, self.client.key: servers}, self.client.key)
         for text in texts:
             text = text.replace("\n", "\r\n") if dos else text
             try:
                 made = Document.read(self.client, text)
             except ConfigProblem:
                 continue
-            if _same(_settled(made.data, self.client.key), _settled(expected, self.client.key)):
-                return made
-        raise ConfigProblem(f"it is written in a way that ATC cannot edit and keep the rest as it is: {name!r}")
+            if _same(_settled(made.data, self.client.key), expected):
+                return replace(made, relaid=bool(relaid))
+        raise ConfigProblem("it is written in a way that ATC cannot edit and keep the rest as it is")
 
 
 def snippet(client: Client, servers: Mapping[str, Any]) -> str:
     """Servers as a file of their own that holds nothing else."""
-    for key in reversed(client.key):
-        servers = {key: servers}
+    servers = {client.key: servers}
     if client.form == "toml":
         return str(_library("tomlkit").dumps(servers))
     if client.form == "yaml":
@@ -171,30 +171,17 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other) or (one != one and other != other)
 
 
-def _changed(data: Any, keys: tuple[str, ...], name: str, value: Any) -> dict[str, Any]:
-    root = here = dict(data or {})
-    for key in keys:
-        here[key] = here = dict(here.get(key) or {})
-    here.pop(name, None)
-    if value is not None:
-        here[name] = dict(value)
-    return root
+def _settled(data: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The data without an empty mapping of servers: to a client it is as good as missing."""
+    return {each: value for each, value in data.items() if value or each != key}
 
 
-def _settled(data: Any, keys: tuple[str, ...]) -> Any:
-    """The data without empty mappings at the end of ``keys``: to a client they are as good as missing."""
-    if not keys or not isinstance(data, dict) or keys[0] not in data:
-        return data or {}
-    below = _settled(data[keys[0]], keys[1:])
-    rest = {key: value for key, value in data.items() if key != keys[0]}
-    return {**rest, keys[0]: below} if below else rest
-
-
-def _plain(value: Any) -> Any:
-    """The value without classes of a library: tomlkit and ruamel make their own."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+def _is_deep(data: Any) -> bool:
+    level = [data]
+    for _ in range(_MOST_DEEP):
+        inside = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = [value for values in inside for value in values]
+    return bool(level)
 
 
 def _library(name: str) -> Any:
@@ -212,11 +199,8 @@ def _library(name: str) -> Any:
 def _read_toml(text: str) -> Any:
     try:
         return parse_toml(text)
-    except ValueError as error:  # tomllib tells the place in its message alone
-        what, place = str(error), _PLACE.search(str(error))
-        line, column = (int(place[1]), int(place[2])) if place else (0, 0)
-        what = what.replace(place[0], "").strip() if place else what
-        raise ConfigProblem(f"no TOML: {what}", line=line, column=column) from None
+    except ValueError as error:  # it says the place
+        raise ConfigProblem(f"no TOML: {error}") from None
 
 
 def _read_yaml(text: str) -> Any:
@@ -226,7 +210,7 @@ def _read_yaml(text: str) -> Any:
         raise ConfigProblem(f"no YAML: {error}") from None
 
 
-def _with_tomlkit(text: str, edit: Callable[[Any, Callable[[], Any]], None]) -> str:
+def _with_tomlkit(text: str, edit: Edit) -> str:
     tomlkit = _library("tomlkit")
     try:
         document = tomlkit.parse(text)
@@ -234,11 +218,11 @@ def _with_tomlkit(text: str, edit: Callable[[Any, Callable[[], Any]], None]) -> 
             raise ConfigProblem("its TOML has a layout that cannot be kept: put its tables in order")
         edit(document, lambda: tomlkit.table(is_super_table=True))
         return str(tomlkit.dumps(document))
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RuntimeError) as error:
         raise ConfigProblem(f"its TOML is written in a way that ATC does not edit ({error})") from None
 
 
-def _with_ruamel(text: str, edit: Callable[[Any, Callable[[], Any]], None]) -> str:
+def _with_ruamel(text: str, edit: Edit) -> str:
     ruamel = _library("ruamel.yaml")
     try:
         for mapping, sequence, offset in _INDENTS:
@@ -253,7 +237,7 @@ def _with_ruamel(text: str, edit: Callable[[Any, Callable[[], Any]], None]) -> s
             if _written(yaml, root) == text:
                 edit(root, dict)
                 return re.sub(rf"^ *{_LAST}:\n", "", _written(yaml, root), count=1, flags=re.MULTILINE)
-    except (ruamel.error.YAMLError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (ruamel.error.YAMLError, ValueError, KeyError, AttributeError, TypeError, RuntimeError) as error:
         raise ConfigProblem(f"its YAML is not edited: {' '.join(str(error).split())[:200]}") from None
     raise ConfigProblem("its YAML has a layout or comments that cannot be kept")
 
@@ -295,33 +279,21 @@ def _remarks(text: str) -> str:
     return "".join(lines[start:])
 
 
-# -- JSON: the standard decoder says where a value ends, and all around the entry is left as it stands -----------------
+# -- JSON: the standard library writes all of it, with the file's own indentation and its numbers as they stand --------
 
-
-class _Member(NamedTuple):
-    key: str
-    start: int
-    value: int
-    end: int
-
-
-def _refused(word: str) -> float:
-    raise ValueError(f"{word} is no JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refused)
-_SPACE = re.compile(r"[ \t\r\n]*+")
+_NUMBER = "\0number "
+"""Begins the text that stands for a number until the whole is written: floats would lose digits."""
+_STANDS_FOR = re.compile(re.escape(json.dumps(_NUMBER)[:-1]) + '([^"]*)"')
 
 
 def _read_json(text: str) -> Any:
     try:
-        return _DECODER.decode(text)
+        return json.loads(text, parse_constant=_refused, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
-        at = _skip(text, error.pos)
-        what = f"no JSON: {error.msg}"
-        if text[at : at + 2] in ("//", "/*"):
+        rest, what = text[error.pos :].lstrip(), f"no JSON: {error.msg}"
+        if rest[:2] in ("//", "/*"):
             what = "a comment stands here, and ATC cannot keep comments in JSON"
-        elif text[at : at + 1] in ("}", "]", ",") and text[: at + 1].rstrip("]} \t\r\n").endswith(","):
+        elif rest[:1] in ("}", "]", ",") and text[: error.pos + 1].rstrip("]} \t\r\n").endswith(","):
             what = "a comma stands before the end, which ATC cannot keep"
         raise ConfigProblem(what, line=error.lineno, column=error.colno) from None
     except ValueError as error:
@@ -331,103 +303,32 @@ def _read_json(text: str) -> Any:
 _READERS = {"json": _read_json, "toml": _read_toml, "yaml": _read_yaml}
 
 
-def _skip(text: str, at: int) -> int:
-    return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches everywhere
+def _refused(word: str) -> float:
+    raise ValueError(f"{word} is no JSON")
 
 
-def _members(text: str, at: int) -> tuple[list[_Member], int]:
-    """The members of the object that begins at a place of a whole JSON text, and where its brace closes."""
-    found, at = [], _skip(text, at + 1)
-    while text[at] != "}":
-        start = at
-        key, at = _DECODER.raw_decode(text, at)
-        value = _skip(text, _skip(text, at) + 1)
-        end = _DECODER.raw_decode(text, value)[1]
-        found.append(_Member(key, start, value, end))
-        at = _skip(text, end)
-        at = _skip(text, at + 1) if text[at] == "," else at
-    return found, at
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"{twice!r} stands twice in one object: remove one of them")
+    return made
 
 
-def _reach(text: str, keys: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
-    """Where the object at the end of the keys begins, or the last one on the way and the keys that are missing."""
-    at = _skip(text, 0)
-    for depth, key in enumerate(keys):
-        if text[at] != "{":  # null
-            return at, keys[depth:]
-        found = [member for member in _members(text, at)[0] if member.key == key]
-        if len(found) > 1:
-            line = text.count("\n", 0, found[1].start) + 1
-            raise ConfigProblem(f"{key!r} stands there twice: remove one of them", line=line, column=1)
-        if not found:
-            return at, keys[depth:]
-        at = found[0].value
-    return at, ()
+def _with_json(text: str, edit: Edit) -> str:
+    body = text.strip()
+    root = json.loads(body or "{}", parse_float=_NUMBER.__add__, parse_int=_NUMBER.__add__)
+    edit(root := {} if root is None else root, dict)
+    if "\n" in body or body in ("", "{}"):
+        step = re.search(r"\n([ \t]+)\S", body)
+        made = _dumped(root, indent=step[1] if step else 2, ascii=text.isascii())
+    else:
+        apart = (", ", ": ") if '": ' in body or '":' not in body else (",", ":")
+        made = _dumped(root, separators=apart, ascii=text.isascii())
+    made = _STANDS_FOR.sub(r"\1", made)
+    return text[: len(text) - len(text.lstrip())] + made + (text[len(text.rstrip()) :] if body else "\n")
 
 
-def _json_put(text: str, keys: tuple[str, ...], value: Any) -> str:
-    if not text.strip():
-        for key in reversed(keys):
-            value = {key: value}
-        return _dumped(value, indent=2) + "\n"
-    at, missing = _reach(text, keys)
-    if not missing:  # one of this name
-        end = _DECODER.raw_decode(text, at)[1]
-        return text[:at] + _laid_out(value, text, at, flat="\n" not in text[at:end]) + text[end:]
-    if text[at] != "{":  # null in the place of servers
-        return _json_put(text[:at] + "{}" + text[at + len("null") :], keys, value)
-    for key in reversed(missing[1:]):
-        value = {key: value}
-    members, close = _members(text, at)
-    if not members:
-        flat = "\n" not in text and close > 1 and text.strip() not in ("{}", "{ }")
-        lead = "" if flat else "\n" + _indent(text, at) + _unit(text)
-        tail = "" if flat else "\n" + _indent(text, at)
-        before = text[: at + 1] + lead
-        made = f"{_dumped(missing[0])}: {_laid_out(value, before, len(before), flat=flat)}"
-        return before + made + tail + text[close:]
-    before, last = text[: members[-1].end], members[-1]
-    lead = text[len(text[: last.start].rstrip(" \t\r\n")) : last.start]
-    flat = "\n" not in text[at:close]
-    if not flat and "\n" not in lead:
-        lead = "\n" + _indent(text, at) + _unit(text)
-    before += f",{lead}{_dumped(missing[0])}:{text[_skip_key(text, last) : last.value]}"
-    return before + _laid_out(value, before, len(before), flat=flat) + text[last.end :]
-
-
-def _json_take(text: str, keys: tuple[str, ...], name: str) -> str:
-    _reach(text, (*keys, name))  # a name that stands twice is refused
-    at, _ = _reach(text, keys)
-    members, close = _members(text, at)
-    index = [member.key for member in members].index(name)
-    if len(members) == 1:
-        return text[: at + 1] + text[close:]
-    if index == len(members) - 1:
-        return text[: members[index - 1].end] + text[members[index].end :]
-    return text[: members[index].start] + text[members[index + 1].start :]
-
-
-def _skip_key(text: str, member: _Member) -> int:
-    return text.index(":", _DECODER.raw_decode(text, member.start)[1]) + 1
-
-
-def _laid_out(value: Any, text: str, at: int, *, flat: bool) -> str:
-    if flat:
-        return _dumped(value, separators=(",", ":") if '":' in text and '": ' not in text else None)
-    return _dumped(value, indent=_unit(text)).replace("\n", "\n" + _indent(text, at))
-
-
-def _dumped(value: Any, **options: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, **options)
+def _dumped(value: Any, *, ascii: bool = False, **options: Any) -> str:
+    text = json.dumps(value, ensure_ascii=ascii, **options)
     return json.dumps(value, **options) if re.search("[\ud800-\udfff]", text) else text
-
-
-def _unit(text: str) -> str:
-    """One step of indentation."""
-    found = re.search(r"\n([ \t]+)\S", text)
-    return found[1] if found else "  "
-
-
-def _indent(text: str, at: int) -> str:
-    line = text[text.rfind("\n", 0, at) + 1 : at]
-    return line[: len(line) - len(line.lstrip(" \t"))]

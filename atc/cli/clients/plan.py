@@ -31,6 +31,7 @@ from atc.tools.mcp.spec import MAX_SERVERS, read_specs
 from atc.tools.sources import mcp_source
 
 NAME = "atc"
+RELAID = "the rest of the file keeps its values and is laid out anew"
 _PART = re.compile(r"(.*?)((?<=\.py):[^:]*)?", re.DOTALL)
 """A file, and what is meant of it: ``FILE.py:NAME``."""
 
@@ -59,7 +60,6 @@ class Plan:
     moved: list[str] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    entry: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def changes(self) -> bool:
@@ -150,7 +150,8 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
     except ConfigProblem as problem:
         words = [*wanted.command, "mcp", *_told(wanted)]
         name = wanted.name or NAME
-        raise by_hand(problem, file, snippet(client, {name: own_entry(client, name, words)})) from None
+        problem.file, problem.paste = str(file.path), snippet(client, {name: own_entry(client, name, words)})
+        raise
     taken = {each: present[each] for each in moved}
     if record is None and name in present:
         taken[name] = present[name]
@@ -165,7 +166,8 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
             taken={**(record.taken if record else {}), **taken},
             behind={**(record.behind if record else {}), **{each: servers[each] for each in moved}},
         )
-    plan = Plan(client, place, state, file, name, document.text, record, servers, moved, kept, [*file.notes], entry)
+    plan = Plan(client, place, state, file, name, document.text, record, servers, moved, kept, [*file.notes])
+    plan.notes += [RELAID] * bool(document.relaid)
     if lost := {key for each in moved for key in client.entry.dropped if "timeout" in key and key in present[each]}:
         plan.notes.append(f"what they say of {', '.join(sorted(lost))} has no effect behind ATC")
     plan.notes += [f"{why}: {client.title} starts ATC in another folder" for why in _only_here(wanted.tools)]
@@ -226,7 +228,8 @@ def opened(client: Client, place: Place, machine: Machine) -> tuple[State, Confi
     try:
         return state, ConfigFile.read(client, place, machine)
     except ConfigProblem as problem:
-        raise _located(problem, place.path) from None
+        problem.file = str(place.path)
+        raise
 
 
 def _name(client: Client, present: Mapping[str, Any], name: str | None, record: Record | None) -> str:
@@ -329,16 +332,6 @@ def _still_there(servers: dict[str, Any], present: Mapping[str, Any], record: Re
             del servers[name]
 
 
-def _located(problem: ConfigProblem, path: Path) -> ConfigProblem:
-    return ConfigProblem(problem.what, line=problem.line, column=problem.column, file=str(path))
-
-
-def by_hand(problem: ConfigProblem, file: ConfigFile, snippet: str) -> ConfigProblem:
-    made = _located(problem, file.path)
-    made.paste = snippet
-    return made
-
-
 # -- the undoing -------------------------------------------------------------------------------------------------------
 
 
@@ -376,9 +369,11 @@ def plan_uninstall(client: Client, place: Place, machine: Machine, *, name: str 
             if _comes_back(plan, each, entry, document.servers.get(each), record.behind if record else {}):
                 document = document.put(each, entry)
     except ConfigProblem as problem:
-        raise by_hand(problem, file, "") from None
+        problem.file = str(file.path)
+        raise
     for each in plan.servers:
         plan.kept.setdefault(each, f"it was added behind ATC, and stays in {state.servers_path}")
+    plan.notes += [RELAID] * bool(document.relaid)
     plan.after = None if file.content is None and not document.text else document.text
     return plan
 

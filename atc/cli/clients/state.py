@@ -201,7 +201,7 @@ class ConfigFile:
             ConfigProblem: it is no UTF-8 text.
         """
         path = place.path
-        target = _behind_links(path)
+        target = Path(os.path.realpath(path))
         inside = target.is_relative_to(os.path.realpath(machine.project))
         if place.scope == "project" and not place.chosen and not inside:
             raise UsageError(f"{path} is a link out of the project, to {target}: name that with --config")
@@ -265,7 +265,7 @@ class ConfigFile:
 
     def _unchanged(self) -> None:
         changed = EnvironmentProblem(f"{self.path} was changed by another program just now", fix="try again")
-        if _behind_links(self.path) != self.target:
+        if Path(os.path.realpath(self.path)) != self.target:
             raise changed
         try:
             with self.target.open("rb") as file:
@@ -282,10 +282,3 @@ class ConfigFile:
             raise changed from None
         if now != self.content:
             raise changed
-
-
-def _behind_links(path: Path) -> Path:
-    try:
-        return Path(os.path.realpath(path))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from None
