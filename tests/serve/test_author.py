@@ -49,12 +49,13 @@ async def client_of(made: Gateway, mode: str, user: User | None = None) -> Async
         await made.aclose()
 
 
-def asked(folder: Path, mode: str, *sources: str | Callable[[Client], Awaitable[Any]]) -> list[str]:
+def asked(folder: Path, mode: str, *sources: str | Callable[[Client], Awaitable[Any]], jail: bool = False) -> list[str]:
     """The statuses of programs that one client sends, and of its calls; its user says no to every question."""
     statuses = []
 
     async def main() -> None:
-        async with client_of(gateway(folder, mail(size=5_000), Book().tool), mode, User([DECLINE])) as client:
+        made = gateway(folder, mail(size=5_000), Book().tool, jail=jail)
+        async with client_of(made, mode, User([DECLINE])) as client:
             for source in sources:
                 if isinstance(source, str):
                     statuses.append((await run(client, source))["status"])
@@ -68,6 +69,10 @@ def asked(folder: Path, mode: str, *sources: str | Callable[[Client], Awaitable[
 @both_eras
 def test_a_program_after_a_report_of_what_strangers_wrote_is_asked_about(tmp_path: Path, mode: str) -> None:
     assert asked(tmp_path, mode, "answer = len(read_mail()['text'])", WRITE) == ["answered", "denied"]
+
+
+def test_a_report_of_a_failure_shows_it_too(tmp_path: Path) -> None:
+    assert asked(tmp_path, LEGACY, "answer = read_mail()['no']", WRITE, jail=True) == ["unsolved", "denied"]
 
 
 def test_what_was_looked_up_shows_nothing(tmp_path: Path) -> None:
