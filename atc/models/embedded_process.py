@@ -121,7 +121,6 @@ class EmbeddedServer:
         except BaseException:
             self.stop()
             raise
-        self.start_seconds = time.monotonic() - started
         self.prompt_cache = self._open_prompt_cache()
         self.gate = Gate()
 

@@ -179,7 +179,6 @@ class OperationReader:
         self._undeclared = undeclared
         self._document = document
         self._resolver = resolver
-        self._schemes = schemes
         self._base_url = base_url
         self._variables = server_variables
         self._converter = SchemaConverter(resolver)
