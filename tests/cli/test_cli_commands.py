@@ -83,6 +83,9 @@ def test_runs_are_listed_and_read_back(endpoint: Any) -> None:
 
 
 def test_a_run_that_was_cut_off_is_resumed_with_its_tools(endpoint: Any) -> None:
+    atc(
+        "tools", "list", "-t", "tools.py"
+    )  # the first load in a process has the file's name, all others one of their own
     for budget_s, n in ((1.2, 3), (12, 30)):  # a busy machine may use up the first before the slow call begins
         endpoint(says(f"```python\nanswer = [book(n=1), slow(n={n})]\n```"))
         first = atc(
