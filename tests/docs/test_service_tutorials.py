@@ -87,7 +87,7 @@ def test_the_command_line_takes_the_key_from_a_variable_and_says_which_one(tmp_p
         command = ["-m", "atc", "run", "How many free bikes are there?", "--tools", url, "--set", "sentence=false"]
         with_key = ran(command, {**environment, "ATC_AUTH_STATION_KEY": KEY}, tmp_path)
         without = ran(command, environment, tmp_path)
-        misnamed = ran([*command, "--auth", "X-Station-Key=1"], environment, tmp_path)
+        misnamed = ran([*command, "--openapi", "auth.X-Station-Key=1"], environment, tmp_path)
     assert with_key.returncode == 0, with_key.stdout + with_key.stderr
     assert re.search(r"^value: 17$|^17$", with_key.stdout, re.MULTILINE), with_key.stdout
     assert KEY not in with_key.stdout + with_key.stderr

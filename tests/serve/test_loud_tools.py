@@ -33,7 +33,7 @@ def test_what_tools_print_is_no_message(tmp_path: Path) -> None:
     rules.write_text('[[rules]]\nallow = "*"\n')
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     call = {"name": "run_program", "arguments": {"source": "answer = get_x()"}}
-    served = [sys.executable, "-m", "atc", "mcp", "--tools", str(module), "--permissions", str(rules)]
+    served = [sys.executable, "-m", "atc", "mcp", "--tools", str(module), "--set", f"permissions={rules}"]
     with subprocess.Popen(served, stdin=-1, stdout=-1, stderr=-1, env=os.environ | {"PYTHONUNBUFFERED": ""}) as server:
         assert server.stdin is not None
         assert server.stdout is not None

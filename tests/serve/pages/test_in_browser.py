@@ -70,6 +70,7 @@ def test_the_pages_are_light_by_day_and_dark_by_night(page: Page, tmp_path: Path
         completion_tokens=0,
     )
     write_page(report, tmp_path / "report.html")
+    page.messages.clear()
     for dark in (False, True):
         page.open(tmp_path / "report.html", dark=dark)
         page.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
