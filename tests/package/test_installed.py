@@ -46,10 +46,10 @@ def test_the_command_says_what_is_there_and_what_is_missing(installed: Installed
 
 def test_every_command_has_its_help_and_a_face_without_its_extra_says_which(installed: Installed) -> None:
     listed = installed(installed.atc, "--help").stdout
-    for command in ("run", "mcp", "serve", "doctor", *(["ui"] if (ROOT / "atc" / "cli" / "ui.py").exists() else [])):
+    for command in ("run", "mcp", "sandbox", "doctor", *(["ui"] if (ROOT / "atc" / "cli" / "ui.py").exists() else [])):
         assert command in listed
         assert installed(installed.atc, command, "--help").returncode == 0
-    ran = installed(installed.atc, "serve")
+    ran = installed(installed.atc, "sandbox", "serve")
     assert ran.returncode != 0
     assert "ATC_SERVE_TOKEN" in ran.stdout + ran.stderr  # it is refused for this, not for a missing package
 

@@ -35,6 +35,10 @@ def chromium() -> str:
     return found
 
 
+class Navigated(AssertionError):
+    """Says that the page left while it was asked."""
+
+
 class Page:
     """One page in the browser.
 
@@ -61,7 +65,8 @@ class Page:
         while True:
             reply = self._read()
             if reply.get("id") == self._number:
-                assert "error" not in reply, f"{method}: {reply['error']}"
+                if (error := reply.get("error")) is not None:
+                    raise (Navigated if "navigated" in error["message"] else AssertionError)(f"{method}: {error}")
                 result: dict[str, Any] = reply["result"]
                 return result
             self._note(reply)
@@ -115,9 +120,15 @@ class Page:
     def wait(self, condition: str) -> None:
         """Until a piece of JavaScript gives true."""
         end = time.monotonic() + _PATIENCE_S
-        while not self.run(condition):
+        while not self._holds(condition):
             assert time.monotonic() < end, f"never came true: {condition}"
             time.sleep(0.02)
+
+    def _holds(self, condition: str) -> bool:
+        try:
+            return bool(self.run(condition))
+        except Navigated:  # a page that leads on to another one was asked while it left
+            return False
 
     def text(self, selector: str) -> str:
         """The text of the first element that fits."""
