@@ -8,6 +8,7 @@ import itertools
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -32,13 +33,19 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 settings.register_profile(
     "steady", max_examples=25, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-# `make test-slow` names it: others every time, of a seed that the head of the run says
+# `make test-slow` names it: others for every commit, of a seed that the head of the run says
 settings.register_profile(
     "whole", settings.get_profile("steady"), max_examples=300, derandomize=False, database=None, print_blob=True
 )
 settings.load_profile("steady")
 _WORLDS = itertools.count()
 os.fsync = lambda descriptor: None  # no power is cut here, and a disk takes its time; processes that are killed keep it
+
+
+def seed_of_the_commit() -> int:
+    """Return the seed of a commit, so that its author and all others try the same; without git, a drawn one."""
+    told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, check=False)
+    return int(told.stdout[:7], 16) if told.returncode == 0 else random.SystemRandom().randrange(10**9)
 
 
 @pytest.hookimpl(tryfirst=True)  # Hypothesis's own reads the seed
@@ -48,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Who was started in the background ignores an interrupt, and so would all whom the tests start to interrupt.
     """
     if config.option.hypothesis_profile == "whole" and config.option.hypothesis_seed is None:
-        config.option.hypothesis_seed = str(random.SystemRandom().randrange(10**9))
+        config.option.hypothesis_seed = str(seed_of_the_commit())
         print(f"generated inputs: --hypothesis-profile whole --hypothesis-seed {config.option.hypothesis_seed}")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

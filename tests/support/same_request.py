@@ -86,9 +86,12 @@ def _same_object(place: Place, given: dict[str, Any], sent: dict[str, Any], at: 
             if not _same(members.get(key, others or anything), key, value, sent[key], at):
                 return False
             continue
-        if key in members:
-            if value is None and key not in place.required and not at.gate.accepts(members[key], None):
+        named = [key] if key in members else [name for name in members if _means(key, name, at)]
+        if value is None and len(named) == 1 and named[0] not in sent:
+            if named[0] not in place.required and not at.gate.accepts(members[named[0]], None):
                 continue  # where it is accepted it says something: that a date is cleared
+            return False
+        if key in members:
             return False
         meant = [name for name in left if name in members and _means(key, name, at)]
         if len(meant) != 1 or not _same(members[meant[0]], meant[0], value, left.pop(meant[0]), at):
