@@ -33,7 +33,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 settings.register_profile(
     "steady", max_examples=25, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-# `make test-slow` names it: others for every commit, of a seed that the head of the run says
+# `make test-slow` names it: others for every day of commits, of a seed that the head of the run says
 settings.register_profile(
     "whole", settings.get_profile("steady"), max_examples=300, derandomize=False, database=None, print_blob=True
 )
@@ -42,10 +42,12 @@ _WORLDS = itertools.count()
 os.fsync = lambda descriptor: None  # no power is cut here, and a disk takes its time; processes that are killed keep it
 
 
-def seed_of_the_commit() -> int:
-    """Return the seed of a commit, so that its author and all others try the same; without git, a drawn one."""
-    told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, check=False)
-    return int(told.stdout[:7], 16) if told.returncode == 0 else random.SystemRandom().randrange(10**9)
+def seed_of_the_day() -> int:
+    """Return the day of the commit, so that its author and all others try the same; without git, a drawn number."""
+    told = subprocess.run(
+        ["git", "log", "-1", "--format=%cs"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    return int(told.stdout.replace("-", "")) if told.returncode == 0 else random.SystemRandom().randrange(10**9)
 
 
 @pytest.hookimpl(tryfirst=True)  # Hypothesis's own reads the seed
@@ -55,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Who was started in the background ignores an interrupt, and so would all whom the tests start to interrupt.
     """
     if config.option.hypothesis_profile == "whole" and config.option.hypothesis_seed is None:
-        config.option.hypothesis_seed = str(seed_of_the_commit())
+        config.option.hypothesis_seed = str(seed_of_the_day())
         print(f"generated inputs: --hypothesis-profile whole --hypothesis-seed {config.option.hypothesis_seed}")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
