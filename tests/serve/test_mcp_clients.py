@@ -642,14 +642,8 @@ def test_a_file_that_changes_or_appears_meanwhile_is_not_overwritten(there: bool
     assert desk.text == '{"theme": 1}'
 
 
-def test_a_locked_file_and_one_that_is_read_only_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import fcntl
-
+def test_a_file_that_is_read_only_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(tmp_path, text="{}")
-    with desk.path.open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(EnvironmentProblem, match="locked by another program"):
-            desk.install("atlas")
     monkeypatch.setattr("os.access", lambda *_: False)
     with pytest.raises(EnvironmentProblem, match="read-only"):
         desk.install("atlas")
@@ -714,10 +708,7 @@ def test_a_file_that_cannot_be_edited_is_said_with_its_place_and_stays(
 
 def test_a_huge_file_and_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     desk = Desk(tmp_path, "codex", "#" * 250_001)
-    with pytest.raises(ConfigProblem, match="more than 250,000 characters"):
-        desk.install("atlas")
-    desk.path.write_bytes(b"#" * 1_000_001)
-    with pytest.raises(ConfigProblem, match="1,000,001 bytes"):
+    with pytest.raises(ConfigProblem, match="250,001 bytes"):
         desk.install("atlas")
     desk.path.write_bytes(b"# ok\n# \xff\n")
     with pytest.raises(ConfigProblem, match=r"line 2, column 1: .*no UTF-8"):

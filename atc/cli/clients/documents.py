@@ -21,7 +21,7 @@ from atc.errors import EnvironmentProblem, UsageError
 from atc.tools.parse import parse_document
 
 LIMITS = {"json": 16_000_000, "toml": 250_000, "yaml": 250_000}
-"""Characters that a file may have, by its form."""
+"""Bytes that a file may have, by its form."""
 _INDENTS = ((2, 2, 0), (2, 4, 2), (4, 2, 0), (4, 4, 2), (4, 6, 4))
 """Of YAML: columns of a mapping, of a list, and of the dash in it, as people write them."""
 Edit = Callable[[Any, Callable[[], Any]], None]
@@ -67,11 +67,8 @@ class Document:
         """Parse a text.
 
         Raises:
-            ConfigProblem: it is not of the client's form, too long, nested too deeply, or has something else where
-                servers belong.
+            ConfigProblem: it is not of the client's form, too deep, or has something else where servers belong.
         """
-        if len(text) > LIMITS[client.form]:
-            raise ConfigProblem(f"it has more than {LIMITS[client.form]:,} characters, and ATC edits none so long")
         try:
             data = _READERS[client.form](text) if text.strip() else None
             if _is_deep(data):

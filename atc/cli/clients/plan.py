@@ -78,7 +78,7 @@ class Plan:
             The copy; ``None`` if there was no file, or it does not change.
 
         Raises:
-            EnvironmentProblem: the file was changed meanwhile, or is locked. Nothing of it was written.
+            EnvironmentProblem: the file was changed meanwhile. Nothing of it was written.
         """
         copy = self.state.copy(self.file.content) if self.changes and self.file.content is not None else None
         servers, record = self.state.servers(), self.state.record()

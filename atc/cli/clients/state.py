@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -155,9 +155,6 @@ def alone(folder: Path) -> Iterator[None]:
 
 # -- a client's file: read within bounds, and written in one piece if nobody has changed it meanwhile ------------------
 
-_BYTES_A_CHARACTER = 4
-
-
 @dataclass(frozen=True)
 class ConfigFile:
     """A client's file as it was read.
@@ -201,7 +198,7 @@ class ConfigFile:
             raise UsageError(f"{path} is no file: name another one with --config")
         if status.st_uid != os.geteuid() and os.geteuid() != 0:
             raise UsageError(f"{path} belongs to another user, whose file it would not stay: run ATC as that user")
-        if status.st_size > LIMITS[client.form] * _BYTES_A_CHARACTER:
+        if status.st_size > LIMITS[client.form]:
             raise ConfigProblem(f"it has {status.st_size:,} bytes, and ATC edits none so long")
         content = target.read_bytes()
         try:
@@ -225,7 +222,7 @@ class ConfigFile:
             private: whether a new file is for its owner alone.
 
         Raises:
-            EnvironmentProblem: it was changed since it was read, or another program has it locked.
+            EnvironmentProblem: it was changed since it was read, or is read-only.
         """
         if self.content is None:
             self.target.parent.mkdir(parents=True, exist_ok=True)
@@ -245,21 +242,7 @@ class ConfigFile:
         self.target.unlink()
 
     def _unchanged(self) -> None:
-        changed = EnvironmentProblem(f"{self.path} was changed by another program just now", fix="try again")
-        if Path(os.path.realpath(self.path)) != self.target:
-            raise changed
-        try:
-            with self.target.open("rb") as file:
-                with suppress(OSError):  # a file system without locks
-                    try:
-                        lock(file)
-                    except BlockingIOError:
-                        locked = f"{self.path} is locked by another program"
-                        raise EnvironmentProblem(locked, fix="close it, then try again") from None
-                now = file.read(len(self.content or b"") + 1)
-        except FileNotFoundError:
-            if self.content is None:
-                return
-            raise changed from None
-        if now != self.content:
-            raise changed
+        there = os.path.lexists(self.target)
+        now = self.target.read_bytes() if there else None
+        if now != self.content or Path(os.path.realpath(self.path)) != self.target:
+            raise EnvironmentProblem(f"{self.path} was changed by another program just now", fix="try again")
