@@ -30,7 +30,6 @@ from atc.wording.origins import careful, untrusted_first
 
 MAX_KEY_FILE = 1_000
 """Bytes of a file with a key."""
-RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")]
 
 
 @guarded
@@ -63,17 +62,12 @@ def approvals(as_json: options.Json = False) -> None:
 
 @guarded
 def approve(
-    run: RunName,
+    run: options.RunName,
     call: Annotated[
         list[int] | None, typer.Option("--call", help="Decide only about this call. May be given several times.")
     ] = None,
     deny: Annotated[bool, typer.Option("--deny", help="Deny them, without a question.")] = False,
-    key_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--key-file", metavar="FILE", help="File with an approver's key, made by `atc permissions approver`."
-        ),
-    ] = None,
+    key_file: options.KeyFile = None,
     all_or_nothing: Annotated[
         bool, typer.Option("--all-or-nothing", help="If you deny one of them, deny all of them.")
     ] = False,

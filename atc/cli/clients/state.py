@@ -155,6 +155,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 # -- a client's file: read within bounds, and written in one piece if nobody has changed it meanwhile ------------------
 
+
 @dataclass(frozen=True)
 class ConfigFile:
     """A client's file as it was read.
