@@ -58,19 +58,6 @@ class CachedModel(WrappedModel):
             _write(path, _REPLY, replace(reply, notice=""))
         return reply
 
-    async def generate_many(self, request: ModelRequest, count: int) -> list[Reply]:
-        """As :meth:`Model.sample`; the replies to one request are kept together."""
-        asked = self._asked(request)
-        paths = [self._path({**asked, "reply": index, "of": count}) for index in range(count)]
-        stored = [reply for path in paths if (reply := _read(path, _REPLY)) is not None]
-        if len(stored) == count:
-            return [replace(reply, cached=True) for reply in stored]
-        replies = await super().generate_many(request, count)
-        if not any(map(_in_vain, replies)):
-            for path, reply in zip(paths, replies, strict=True):
-                _write(path, _REPLY, replace(reply, notice=""))
-        return replies
-
     async def count_tokens(self, text: str) -> int:
         path = self._path({"model": self.inner.name, "tokens_of": text})
         count = _read(path, _COUNT)

@@ -21,7 +21,7 @@ from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from atc.models.embedded_process import Drafts, EmbeddedServer, KeepPrompts, ServerSettings, kept_prefixes, shared
 from atc.models.fetch import models_dir
 from atc.models.machine import Sizes, fitting_sizes, missing_instructions, missing_library, needed_bytes, this_machine
-from atc.models.messages import Message, ModelRequest, Reply, bounded_tokens, sample_options
+from atc.models.messages import Message, ModelRequest, Reply, bounded_tokens
 from atc.models.openai_compatible import OpenAICompatible
 from atc.models.reply_format import ALL_KINDS
 
@@ -175,24 +175,6 @@ class EmbeddedModel(Model):
         except (ModelError, ModelUnavailable) as error:
             raise self._explained(error, server) from None
         return replace(reply, seconds=reply.seconds + seconds)
-
-    async def generate_many(self, request: ModelRequest, count: int) -> list[Reply]:
-        """As :meth:`Model.sample`, but the prompt is read once for as many replies as there are slots."""
-        server = await self._server()
-        client = self._client(server)
-        replies: list[Reply] = []
-        seed = request.sampling.seed
-        try:
-            seconds = await self._load_prefix(server, request.messages)
-            while len(replies) < count:
-                drawn = replace(request.sampling, seed=None if seed is None else seed + len(replies))
-                at_once = min(count - len(replies), self.settings.slots)
-                options = sample_options(replace(request, sampling=drawn))
-                async with server.gate.beside():
-                    replies += await client.complete_many(request.messages, at_once, **options)
-        except (ModelError, ModelUnavailable) as error:
-            raise self._explained(error, server) from None
-        return [replace(reply, seconds=reply.seconds + seconds / count) for reply in replies]
 
     async def aclose(self) -> None:
         await anyio.to_thread.run_sync(self._release)
