@@ -93,8 +93,6 @@ class ModelOptions:
         prompt_tokens: that a prompt should have at most.
         thinking_tokens: that it may think before each reply.
         extra_body: more members of each request to an endpoint.
-        slots: replies that can be written at the same time.
-        threads: processor threads of a model on this machine.
         keep_prompts: what such a model keeps on disk of what it has read: ``tools``, ``instructions`` or ``nothing``.
     """
 
@@ -103,8 +101,6 @@ class ModelOptions:
     prompt_tokens: int | None = None
     thinking_tokens: int | None = None
     extra_body: Mapping[str, Any] | None = None
-    slots: int = 1
-    threads: int | None = None
     keep_prompts: Literal["tools", "instructions", "nothing"] = "tools"
 
 

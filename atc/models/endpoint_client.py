@@ -9,7 +9,7 @@ import functools
 import json
 import re
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -34,23 +34,15 @@ class EndpointClient:
     Args:
         endpoint: how errors name it.
         base_url: its address up to and without ``/chat/completions``; OpenAI's own when not given.
-        headers: more HTTP headers.
         timeout_s: seconds that one attempt may take in all.
         stall_s: seconds that may pass before the first piece of a reply, and between two.
         direct: never go through a proxy.
     """
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        base_url: str | None,
-        headers: Mapping[str, str],
-        *,
-        timeout_s: float,
-        stall_s: float,
-        direct: bool,
+        self, endpoint: Endpoint, base_url: str | None, *, timeout_s: float, stall_s: float, direct: bool
     ) -> None:
-        self._endpoint, self._base_url, self._headers = endpoint, base_url, headers
+        self._endpoint, self._base_url = endpoint, base_url
         self._url = endpoint.url
         self._timeout_s, self._stall_s, self._direct = timeout_s, stall_s, direct
 
@@ -119,7 +111,7 @@ class EndpointClient:
             api_key=self._endpoint.secret or "none",
             max_retries=0,
             timeout=openai.Timeout(self._timeout_s, connect=min(10.0, self._timeout_s)),
-            default_headers={**carried(), **self._headers},
+            default_headers=carried(),
             http_client=openai.DefaultAsyncHttpxClient(
                 trust_env=not self._direct,
                 verify=trusted(trust_env=not self._direct),

@@ -67,7 +67,6 @@ class OpenAICompatible(Model):
         api_key: the key; an endpoint of your own may need none.
         timeout_s: seconds that one attempt may take in all, while pieces of a reply arrive.
         max_attempts: how often a request is made before an overloaded or broken endpoint is an error.
-        headers: more HTTP headers.
         stall_s: seconds that may pass before the first piece of a reply, and between two.
         backoff_s: seconds before the second attempt, about; they double with each further one.
         context_tokens: what prompt and reply may take together; when not given, the endpoint is asked for it once.
@@ -95,7 +94,6 @@ class OpenAICompatible(Model):
         api_key: str | None = None,
         timeout_s: float = 1800.0,
         max_attempts: int = 4,
-        headers: Mapping[str, str] | None = None,
         *,
         stall_s: float = STALL_S,
         backoff_s: float = 0.5,
@@ -135,14 +133,11 @@ class OpenAICompatible(Model):
         self._formats = EndpointFormats(grammars=takes_grammars)
         self._endpoint = Endpoint(_shown_url(base_url, url_name), model, api_key, key_name, model_name, url_name)
         self.endpoint = self._endpoint.url
-        headers = dict(headers or {})
-        self._client = EndpointClient(
-            self._endpoint, base_url, headers, timeout_s=timeout_s, stall_s=stall_s, direct=direct
-        )
+        self._client = EndpointClient(self._endpoint, base_url, timeout_s=timeout_s, stall_s=stall_s, direct=direct)
         self._facts: EndpointFacts | None = None  # OpenAI's own endpoint states none
         if base_url is not None:
             key = facts_headers or ({"Authorization": f"Bearer {api_key}"} if api_key else {})
-            self._facts = EndpointFacts(base_url, model, {**key, **headers}, direct=direct)
+            self._facts = EndpointFacts(base_url, model, key, direct=direct)
         self._ask_for_context = self._facts is not None and context_tokens is None
 
     def __repr__(self) -> str:

@@ -10,17 +10,16 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from atc.errors import ContextExceeded, ModelUnavailable, UsageError
-from atc.models import embedded, embedded_process, embedded_server
+from atc.models import embedded, embedded_process
 from atc.models.cache import CachedModel
 from atc.models.catalogue import CATALOGUE
 from atc.models.embedded import EmbeddedModel, runtime_installed
-from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings
+from atc.models.embedded_process import EmbeddedServer, ServerSettings
 from atc.models.fetch import models_dir
 from atc.models.messages import Message
 from atc.models.resolve import prepare_model
@@ -74,23 +73,6 @@ def test_what_cannot_be_started_counts_characters_and_has_the_context_that_was_s
     assert asyncio.run(model.context_size()) == 777
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("drafts", "part", "lengths"),
-    [
-        (Drafts("ngram_mod", 8, 2, 32), "ngram_mod", {"n_match": 8, "n_min": 2, "n_max": 32}),
-        (Drafts("ngram_map_k", 8, longest=32, hits=2), "ngram_map_k", {"size_n": 8, "size_m": 32, "min_hits": 2}),
-        (Drafts("ngram_cache"), "ngram_cache", {}),
-    ],
-)
-def test_drafts_are_set_as_the_runtime_names_them(drafts: Drafts, part: str, lengths: dict[str, int]) -> None:
-    xllamacpp = pytest.importorskip("xllamacpp")
-    speculative = xllamacpp.CommonParams().speculative
-    embedded_server._draft(speculative, asdict(drafts))
-    assert [kind.name for kind in speculative.types] == [f"COMMON_SPECULATIVE_TYPE_{part.upper()}"]
-    assert {name: getattr(getattr(speculative, part), name) for name in lengths} == lengths
-
-
 class Starting:
     """A server that takes its time to come up."""
 
@@ -129,11 +111,6 @@ def test_a_model_that_cannot_be_started_is_prepared_in_silence(tmp_path: Path) -
     CachedModel(EmbeddedModel(tmp_path / "none.gguf"), tmp_path).prepare()
     prepare_model(f"embedded:{tmp_path}/none.gguf")
     prepare_model("no such: spec", context_tokens=-1)
-
-
-def test_drafts_are_off_unless_they_are_asked_for() -> None:
-    assert EmbeddedModel().settings.drafts is None
-    assert EmbeddedModel(drafts=Drafts()).settings.drafts == Drafts()
 
 
 def children(pid: int) -> list[int]:
