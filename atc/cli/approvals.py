@@ -68,9 +68,6 @@ def approve(
     ] = None,
     deny: Annotated[bool, typer.Option("--deny", help="Deny them, without a question.")] = False,
     key_file: options.KeyFile = None,
-    all_or_nothing: Annotated[
-        bool, typer.Option("--all-or-nothing", help="If you deny one of them, deny all of them.")
-    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Decide about the calls of a run that wait for your approval: the terminal shows each, and asks.
@@ -103,14 +100,8 @@ def approve(
     for each in chosen:
         asks = not deny and question.has_terminal()
         yes = asyncio.run(_asked(each, waiting)) is True if asks else not deny
-        if all_or_nothing and not yes:
-            decided = {one.index: False for one in chosen}
-            break
-        if not all_or_nothing:
-            decide(stored, [each.index], yes=yes, decider=decider, seen=seen)
+        decide(stored, [each.index], yes=yes, decider=decider, seen=seen)
         decided[each.index] = yes
-    if all_or_nothing:  # the last first: nothing is sent before the first one is decided
-        decide(stored, sorted(decided, reverse=True), yes=all(decided.values()), decider=decider, seen=seen)
     if as_json:
         print_json({"run_id": stored.run_id, "decided": decided})
     else:

@@ -126,17 +126,15 @@ GOOD = ("answered", "planned", "waiting")
 
 async def _search(request: ToolRequest) -> Answer:
     limit = request.count("limit", 8, MAX_FOUND)
-    found = await request.gateway.search(request.client, request.text("query"), limit)
-    return answer({"tools": [{"name": each.name, "about": each.about} for each in found]})
+    return answer({"tools": await request.gateway.search(request.client, request.text("query"), limit)})
 
 
 async def _docs(request: ToolRequest) -> Answer:
     budget = request.count("budget", DOCS_BUDGET, MAX_BUDGET)
-    found = await request.gateway.docs(request.client, request.texts("names", MAX_NAMES), budget)
-    unknown = {name: list(near) for name, near in found.unknown.items()}
+    stubs, unknown = await request.gateway.docs(request.client, request.texts("names", MAX_NAMES), budget)
     missing = [f"# no tool is named {name}" + f": perhaps {', '.join(n)}" * bool(n) for name, n in unknown.items()]
-    value = {"stubs": found.stubs} | ({"unknown": unknown} if unknown else {})
-    return answer(value, "\n\n".join([found.stubs, *missing]))
+    value = {"stubs": stubs} | ({"unknown": unknown} if unknown else {})
+    return answer(value, "\n\n".join([stubs, *missing]))
 
 
 async def _run(request: ToolRequest) -> Answer:
