@@ -56,7 +56,8 @@ def approvals(as_json: options.Json = False) -> None:
             said = wording.asked_elsewhere(*(str(run.asked.get(name, "")) for name in ("to", "problem", "detail")))
             out.print(Text(f"  {clean(said)}"))
         for call in run.pending:
-            for line in (*plans.pending_call(call), f"     until {_day(call.until)}"):
+            until = time.strftime("%Y-%m-%d %H:%M", time.localtime(call.until))
+            for line in (*plans.pending_call(call), f"     until {until}"):
                 out.print(Text(f"  {clean(line)}"))
 
 
@@ -152,7 +153,3 @@ def _as_json(run: WaitingRun) -> dict[str, object]:
     calls = {name: [each.model_dump(mode="json") for each in getattr(run, name)] for name in ("pending", "done")}
     damage = {"damage": run.damage} if run.damage else {}
     return {"run_id": run.run_id, "task": run.task, **calls, "asked": run.asked, **damage}
-
-
-def _day(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

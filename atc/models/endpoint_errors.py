@@ -68,16 +68,13 @@ def _words(body: Any, depth: int) -> str:
         return ""
     for name in ("error", "message", "detail"):
         if words := _words(body.get(name), depth - 1):
-            behind = _words(_member(body.get("metadata"), "raw"), 1)
+            more = body.get("metadata")
+            behind = _words(more.get("raw") if isinstance(more, Mapping) else None, 1)
             return f"{words} ({behind})" if behind and behind not in words else words
     if isinstance(body.get("msg"), str):  # of a validation: the place, and what is wrong there
         place = ".".join(str(part) for part in body.get("loc", ()) if part != "body")
         return f"{place}: {body['msg']}" if place else str(body["msg"])
     return ""
-
-
-def _member(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else None
 
 
 _NUMBER = r"([\d,]{1,12})"
