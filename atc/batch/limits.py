@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, Protocol
@@ -65,8 +65,8 @@ class Spent:
 class Spending(Protocol):
     """What a run asks before each call of its model."""
 
-    async def begin(self, run_id: str, prompt: int, most: int, count: int, price: Price | None) -> int:
-        """Count ``count`` calls with one prompt and return the tokens that each reply may have, ``most`` at most.
+    async def begin(self, run_id: str, prompt: int, most: int, price: Price | None) -> int:
+        """Count a call and return the tokens that its reply may have, ``most`` at most.
 
         Raises:
             BudgetExceeded: it would go over a limit of the batch.
@@ -115,34 +115,31 @@ class Ledger:
             return "money"
         return self.closed
 
-    async def begin(self, run_id: str, prompt: int, most: int, count: int, price: Price | None) -> int:
+    async def begin(self, run_id: str, prompt: int, most: int, price: Price | None) -> int:
         while True:
-            allowed = self._allowed(prompt, most, count, price)
+            allowed = self._allowed(prompt, most, price)
             if allowed is not None:
                 break
             self._changed.clear()
             await self._changed.wait()
-        cost = price.cost(prompt, allowed) * count if price is not None else Decimal(0)
-        self._reserved.setdefault(run_id, []).append(((prompt + allowed) * count, cost))
-        self.spent += Spent(model_calls=count)
+        cost = price.cost(prompt, allowed) if price is not None else Decimal(0)
+        self._reserved.setdefault(run_id, []).append((prompt + allowed, cost))
+        self.spent += Spent(model_calls=1)
         return allowed
 
-    def _allowed(self, prompt: int, most: int, count: int, price: Price | None) -> int | None:
-        """Tokens that each of so many replies may have now; ``None``: they must wait."""
+    def _allowed(self, prompt: int, most: int, price: Price | None) -> int | None:
+        """Tokens that the reply may have now; ``None``: it must wait."""
         limits, spent = self.limits, self.spent
         if (used_up := self.used_up) is not None:
             raise self._over(used_up)
-        if limits.model_calls is not None and spent.model_calls + count > limits.model_calls:
-            raise self._over("model_calls")
         held = [each for calls in self._reserved.values() for each in calls]
         fits: list[int] = [most]
         if limits.tokens is not None:
-            fits.append((limits.tokens - spent.tokens - sum(tokens for tokens, _ in held)) // count - prompt)
+            fits.append(limits.tokens - spent.tokens - sum(tokens for tokens, _ in held) - prompt)
             if fits[-1] < 1 and not held:
                 raise self._over("tokens")
         if limits.money is not None and price is not None:
-            left = (limits.money - spent.money - sum((cost for _, cost in held), Decimal(0))) / count
-            left -= price.cost(prompt, 0)
+            left = limits.money - spent.money - sum((cost for _, cost in held), Decimal(0)) - price.cost(prompt, 0)
             affordable = price.tokens_for(left) if left >= 0 else 0
             fits.append(most if affordable is None else affordable)
             if fits[-1] < 1 and not held:
@@ -194,37 +191,20 @@ class SpendingModel(WrappedModel):
         return SpendingModel(other, self._spending, self._run_id, self._prices)
 
     async def generate(self, request: ModelRequest) -> Reply:
-        allowed = await self._begin(request, 1)
-        replies: list[Reply] = []
+        prompt, reply = estimate_tokens(request.messages), None
         try:
-            replies.append(await super().generate(request.with_tokens(allowed)))
-        finally:
-            self._end(request, allowed, 1, replies)
-        return replies[0]
-
-    async def generate_many(self, request: ModelRequest, count: int) -> list[Reply]:
-        allowed = await self._begin(request, count)
-        replies: list[Reply] = []
-        try:
-            replies = await super().generate_many(request.with_tokens(allowed), count)
-        finally:
-            self._end(request, allowed, count, replies)
-        return replies
-
-    async def _begin(self, request: ModelRequest, count: int) -> int:
-        prompt, most = estimate_tokens(request.messages), request.sampling.max_tokens
-        try:
-            return await self._spending.begin(self._run_id, prompt, most, count, self._price)
+            allowed = await self._spending.begin(self._run_id, prompt, request.sampling.max_tokens, self._price)
         except BudgetExceeded as error:
             self.refused = error.which
             raise
-
-    def _end(self, request: ModelRequest, allowed: int, count: int, replies: Sequence[Reply]) -> None:
-        used = Spent()
-        for reply in replies:
-            if not reply.cached:
-                used += Spent(0, reply.prompt_tokens + reply.completion_tokens, self._cost(reply))
-        self._spending.end(self._run_id, (estimate_tokens(request.messages) + allowed) * count, used)
+        try:
+            reply = await super().generate(request.with_tokens(allowed))
+        finally:
+            used = Spent()
+            if reply is not None and not reply.cached:
+                used = Spent(0, reply.prompt_tokens + reply.completion_tokens, self._cost(reply))
+            self._spending.end(self._run_id, prompt + allowed, used)
+        return reply
 
     def _cost(self, reply: Reply) -> Decimal:
         if self._price is None:

@@ -393,10 +393,10 @@ class Desk:
     def __init__(self, limits: Limits, spent: Spent) -> None:
         self._ledger = Ledger(limits, spent)
 
-    async def begin(self, run_id: str, prompt: int, most: int, count: int, price: Price | None) -> int | Which:
+    async def begin(self, run_id: str, prompt: int, most: int, price: Price | None) -> int | Which:
         """As :meth:`Ledger.begin`; the budget that is used up in place of an exception."""
         try:
-            return await self._ledger.begin(run_id, prompt, most, count, price)
+            return await self._ledger.begin(run_id, prompt, most, price)
         except BudgetExceeded as error:
             return error.which  # type: ignore[return-value]
 
@@ -419,8 +419,8 @@ class _AtDesk:
     def __init__(self, desk: Any) -> None:
         self._desk = desk
 
-    async def begin(self, run_id: str, prompt: int, most: int, count: int, price: Price | None) -> int:
-        allowed = await self._desk.begin.remote(run_id, prompt, most, count, price)
+    async def begin(self, run_id: str, prompt: int, most: int, price: Price | None) -> int:
+        allowed = await self._desk.begin.remote(run_id, prompt, most, price)
         if isinstance(allowed, str):
             raise BudgetExceeded(allowed, f"the tasks of the batch have used up their budget of {allowed} together")
         return int(allowed)

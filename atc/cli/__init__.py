@@ -142,15 +142,6 @@ def commands_of(group: Any) -> dict[str, Any]:
     }
 
 
-def command_at(*path: str) -> Any:
-    """Return the command that some words name, such as ``tools``, ``list``; no other one is imported."""
-    command = loaded(path[0])
-    for name in path[1:]:
-        table = getattr(command, "table", {})
-        command = _imported(name, table[name][0]) if name in table else command.commands[name]
-    return command
-
-
 def command_of(name: str, found: Any, **attributes: Any) -> Any:
     """The command that a function or a Typer of several is, under a name.
 

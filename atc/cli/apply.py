@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -30,12 +29,7 @@ def apply(
     given: options.Given,
     tools: options.ToolsNow = None,
     openapi: options.OpenApi = None,
-    key_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--key-file", metavar="FILE", help="File with an approver's key, made by `atc permissions approver`."
-        ),
-    ] = None,
+    key_file: options.KeyFile = None,
     as_json: options.Json = False,
 ) -> None:
     """Make what a dry run planned, and nothing else: you see the plan, and approve it once.

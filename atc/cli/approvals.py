@@ -30,7 +30,6 @@ from atc.wording.origins import careful, untrusted_first
 
 MAX_KEY_FILE = 1_000
 """Bytes of a file with a key."""
-RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")]
 
 
 @guarded
@@ -57,26 +56,19 @@ def approvals(as_json: options.Json = False) -> None:
             said = wording.asked_elsewhere(*(str(run.asked.get(name, "")) for name in ("to", "problem", "detail")))
             out.print(Text(f"  {clean(said)}"))
         for call in run.pending:
-            for line in (*plans.pending_call(call), f"     until {_day(call.until)}"):
+            until = time.strftime("%Y-%m-%d %H:%M", time.localtime(call.until))
+            for line in (*plans.pending_call(call), f"     until {until}"):
                 out.print(Text(f"  {clean(line)}"))
 
 
 @guarded
 def approve(
-    run: RunName,
+    run: options.RunName,
     call: Annotated[
         list[int] | None, typer.Option("--call", help="Decide only about this call. May be given several times.")
     ] = None,
     deny: Annotated[bool, typer.Option("--deny", help="Deny them, without a question.")] = False,
-    key_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--key-file", metavar="FILE", help="File with an approver's key, made by `atc permissions approver`."
-        ),
-    ] = None,
-    all_or_nothing: Annotated[
-        bool, typer.Option("--all-or-nothing", help="If you deny one of them, deny all of them.")
-    ] = False,
+    key_file: options.KeyFile = None,
     as_json: options.Json = False,
 ) -> None:
     """Decide about the calls of a run that wait for your approval: the terminal shows each, and asks.
@@ -109,14 +101,8 @@ def approve(
     for each in chosen:
         asks = not deny and question.has_terminal()
         yes = asyncio.run(_asked(each, waiting)) is True if asks else not deny
-        if all_or_nothing and not yes:
-            decided = {one.index: False for one in chosen}
-            break
-        if not all_or_nothing:
-            decide(stored, [each.index], yes=yes, decider=decider, seen=seen)
+        decide(stored, [each.index], yes=yes, decider=decider, seen=seen)
         decided[each.index] = yes
-    if all_or_nothing:  # the last first: nothing is sent before the first one is decided
-        decide(stored, sorted(decided, reverse=True), yes=all(decided.values()), decider=decider, seen=seen)
     if as_json:
         print_json({"run_id": stored.run_id, "decided": decided})
     else:
@@ -167,7 +153,3 @@ def _as_json(run: WaitingRun) -> dict[str, object]:
     calls = {name: [each.model_dump(mode="json") for each in getattr(run, name)] for name in ("pending", "done")}
     damage = {"damage": run.damage} if run.damage else {}
     return {"run_id": run.run_id, "task": run.task, **calls, "asked": run.asked, **damage}
-
-
-def _day(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

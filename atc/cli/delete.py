@@ -151,7 +151,7 @@ def _beside(found: Deleted, settings: Settings, wanted: Wanted) -> Deleted:
     replies = replies_folder(settings)
     if replies.is_dir():
         if wanted.replies:
-            found.more.append(f"the cache of replies, {_files(replies)} files")
+            found.more.append(f"the cache of replies, {sum(each.is_file() for each in replies.rglob('*'))} files")
             _remove(replies)
         else:
             found.left[str(replies)] = "the model's replies (`cache`): --replies deletes them too"
@@ -174,10 +174,6 @@ def _forget(settings: Settings) -> int:
     finally:
         lessons.close()
     return count + OwnAdapters(settings.catalogue).forget(None)
-
-
-def _files(folder: Path) -> int:
-    return sum(1 for each in folder.rglob("*") if each.is_file())
 
 
 def _remove(folder: Path) -> None:

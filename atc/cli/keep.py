@@ -25,7 +25,7 @@ from atc.wording import keeping as words
 @guarded
 @options.takes("sandbox")
 def keep(
-    run: Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")],
+    run: options.RunName,
     given: options.Given,
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="Name of the tool: `rain_days`.")],
     param: Annotated[
@@ -59,10 +59,7 @@ def keep(
     ] = None,
     tools: options.ToolsNow = None,
     openapi: options.OpenApi = None,
-    trust_run: Annotated[
-        bool,
-        typer.Option("--trust-run", help="Load what its trace names, even if others could have written to its folder."),
-    ] = False,
+    trust_run: options.TrustRun = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would be, and keep nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a kept program of this name.")] = False,
     yes: Annotated[

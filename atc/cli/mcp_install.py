@@ -17,7 +17,7 @@ from atc.errors import UsageError
 
 if TYPE_CHECKING:  # a server of the same group starts without them
     from atc.cli.clients.clients import Machine
-    from atc.cli.clients.plan import Found, Plan
+    from atc.cli.clients.plan import Plan
 
 Scope = Annotated[
     Literal["user", "project"],
@@ -182,23 +182,11 @@ def _list(machine: Machine, scope: Literal["user", "project"], *, as_json: bool)
     has = [each for each in clients().values() if (each.user if scope == "user" else each.project)]
     rows = [look(each, machine, scope) for each in has]
     if as_json:
-        print_json([_row(row) for row in rows])
+        print_json(rows)
         return
     table = Table("client", "name", "here", "ATC", "behind", "file", box=None, header_style="bold")
     for row in rows:
-        state = "cannot be read" if row.problem else row.entry or "-"
-        here, behind = "yes" if row.here else "-", str(row.behind or "-")
-        table.add_row(row.client.id, row.client.title, here, clean(state), behind, clean(str(row.place.path)))
+        state = "cannot be read" if row["problem"] else row["entry"] or "-"
+        here, behind = "yes" if row["here"] else "-", str(row["behind"] or "-")
+        table.add_row(row["client"], row["title"], here, clean(state), behind, clean(row["path"]))
     print_table(table)
-
-
-def _row(row: Found) -> dict[str, Any]:
-    return {
-        "client": row.client.id,
-        "title": row.client.title,
-        "path": str(row.place.path),
-        "here": row.here,
-        "entry": row.entry or None,
-        "behind": row.behind,
-        "problem": row.problem or None,
-    }

@@ -13,6 +13,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from inspect import Parameter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
@@ -66,6 +67,15 @@ OpenApi = Annotated[
         help="How to read and call OpenAPI documents and recordings, such as service_url=URL: `atc help sources` lists "
         "all. May be given several times.",
     ),
+]
+RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")]
+TrustRun = Annotated[
+    bool,
+    typer.Option("--trust-run", help="Load what its trace names, even if others could have written to its folder."),
+]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option("--key-file", metavar="FILE", help="File with an approver's key, made by `atc permissions approver`."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Verbose = Annotated[

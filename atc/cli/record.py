@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @guarded
 def record(
-    run: Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")],
+    run: options.RunName,
     folder: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Where the two files go; it is made.")
     ] = Path("tests"),

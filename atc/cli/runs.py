@@ -17,7 +17,20 @@ from atc._records.events import Event
 from atc._records.prices import money_text
 from atc.agent import Agent
 from atc.cli import CommandTable, LazyGroup, options
-from atc.cli.console import WRONG_USE, clean, err, fail, guarded, out, print_json, print_table, short, writable, write
+from atc.cli.console import (
+    WRONG_USE,
+    Force,
+    clean,
+    err,
+    fail,
+    guarded,
+    out,
+    print_json,
+    print_table,
+    short,
+    writable,
+    write,
+)
 from atc.cli.kept_source import kept_source
 from atc.cli.run import Images, Shown, finish
 from atc.cli.view import RunView
@@ -31,7 +44,6 @@ from atc.traces.summary import FORMS, RunSummary, search
 
 MANY = 500
 """Traces that are read without a word about it."""
-RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")]
 
 
 class Runs(LazyGroup):
@@ -141,13 +153,13 @@ def _found(store: RunStore, query: str, limit: int) -> list[RunSummary]:
 
 @guarded
 def show(
-    run: RunName,
+    run: options.RunName,
     verbose: options.Verbose = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write it as one page, which loads nothing; - is standard output."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: Force = False,
     as_json: options.Json = False,
 ) -> None:
     """Read a run back: its programs, calls, faults and answer, as they happened."""
@@ -216,7 +228,7 @@ def _show(stored: StoredRun, damage: list[TraceError], *, verbose: bool) -> None
 @guarded
 @options.takes("model", "approve", "read_only", "ask_user")
 def resume(
-    run: RunName,
+    run: options.RunName,
     given: options.Given,
     tools: options.ToolsNow = None,
     openapi: options.OpenApi = None,
@@ -230,10 +242,7 @@ def resume(
             metavar="TYPE", help="Type of the answer, if the run was begun with a type that was a Python object."
         ),
     ] = None,
-    trust_run: Annotated[
-        bool,
-        typer.Option("--trust-run", help="Load what its trace names, even if others could have written to its folder."),
-    ] = False,
+    trust_run: options.TrustRun = False,
     as_json: options.Json = False,
 ) -> None:
     """Continue a run that was cut off, waited for your approval, or asks you something (`--reply`).

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from atc._host.extras import install_command
 from atc.cli import options
-from atc.cli.console import NOT_SOLVED, clean, err, guarded, out, print_json, print_table
+from atc.cli.console import NOT_SOLVED, clean, err, guarded, out, print_json, print_table, stages
 from atc.errors import EnvironmentProblem, UsageError
 from atc.sandboxes.drivers import limits_from
 from atc.settings import Settings
 from atc.traces.telemetry.seam import open_telemetry
 
 if TYPE_CHECKING:
-    from atc.sandboxes.conformance import Report, Verdict
+    from atc.sandboxes.conformance import Report
 
 app = typer.Typer(
     no_args_is_help=True, help="Check that a sandbox keeps its promises, or serve one to agents elsewhere."
@@ -53,39 +51,17 @@ def check(
     as_json: options.Json = False,
 ) -> None:
     """Run the suite that every driver must pass: values, errors, calls, limits, isolation, endings, all of Python."""
-    from atc.sandboxes.conformance import check_sandbox, factory_for
+    from atc.sandboxes.conformance import CHECKS, check_sandbox, factory_for
 
-    factory = factory_for(Settings.load(sandbox=driver), tier)
-    with _progress() as tell:
-        report = asyncio.run(check_sandbox(factory, tell=tell))
+    factory, done = factory_for(Settings.load(sandbox=driver), tier), count(1)
+    with stages() as told:
+        report = asyncio.run(check_sandbox(factory, tell=lambda _: told("checks", next(done), len(CHECKS))))
     if as_json:
         print_json(report.as_json())
     else:
         _print(report)
     if not report.ok:
         raise typer.Exit(NOT_SOLVED)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[Verdict], None]]:
-    """A bar on a terminal, a line every twenty checks elsewhere; on stderr, for the result is on stdout."""
-    from atc.sandboxes.conformance import CHECKS
-
-    if not err.is_terminal:
-        done = 0
-
-        def count(verdict: Verdict) -> None:
-            nonlocal done
-            done += 1
-            if done % 20 == 0:
-                err.print(f"{done} of {len(CHECKS)} checks")
-
-        yield count
-        return
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task("", total=len(CHECKS))
-        yield lambda verdict: bar.update(task, advance=1, description=verdict.name)
 
 
 def _print(report: Report) -> None:

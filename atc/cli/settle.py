@@ -21,17 +21,11 @@ from atc.traces.stores import open_store
 from atc.traces.stores.base import StoredRun
 from atc.wording import doubts
 
-RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")]
-TrustRun = Annotated[
-    bool,
-    typer.Option("--trust-run", help="Load what its trace names, even if others could have written to its folder."),
-]
-
 
 @guarded
 @options.takes()
 def settle(
-    run: RunName,
+    run: options.RunName,
     given: options.Given,
     call: Annotated[
         list[int] | None, typer.Option("--call", help="Settle only this call. May be given several times.")
@@ -42,7 +36,7 @@ def settle(
     ] = None,
     tools: options.ToolsNow = None,
     openapi: options.OpenApi = None,
-    trust_run: TrustRun = False,
+    trust_run: options.TrustRun = False,
     as_json: options.Json = False,
 ) -> None:
     """Find out whether the calls of a run that are in doubt were done: by the reads that your permissions file names.
@@ -93,12 +87,12 @@ def _chosen(stored: StoredRun, call: list[int] | None) -> tuple[SettledCall, ...
 @guarded
 @options.takes("approve")
 def undo(
-    run: RunName,
+    run: options.RunName,
     given: options.Given,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be called.")] = False,
     tools: options.ToolsNow = None,
     openapi: options.OpenApi = None,
-    trust_run: TrustRun = False,
+    trust_run: options.TrustRun = False,
     as_json: options.Json = False,
 ) -> None:
     """Undo what a run did, by the inverses that your permissions file or `@tool(undo=…)` names, the newest first.

@@ -45,12 +45,9 @@ def next_command(model: Line, tools: Line, client: Line, sandbox: Line) -> str:
         named = " ".join(f"--tools {shlex.quote(each)}" for each in default_tools())
         return f"atc mcp install {client.found.split()[0]} {named}"
     if not model.ready:
-        return f"atc model pull {DEFAULT_MODEL}" if not client.ready else _install(client)
+        installed = f"atc mcp install {client.found.split()[0]} --tools atlas --dry-run"
+        return installed if client.ready else f"atc model pull {DEFAULT_MODEL}"
     return f"atc run {_TASK}" + ("" if tools.ready else " --tools atlas")
-
-
-def _install(client: Line) -> str:
-    return f"atc mcp install {client.found.split()[0]} --tools atlas --dry-run"
 
 
 def _model() -> Line:

@@ -11,8 +11,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-import anyio
-
 from atc.errors import ModelUnavailable, UsageError
 from atc.models.messages import (
     FinishReason,
@@ -24,7 +22,6 @@ from atc.models.messages import (
     Sampling,
     bounded_tokens,
     estimate_tokens,
-    sample_options,
 )
 from atc.models.reply_format import ALL_KINDS, FormatKind, ReplyFormat
 from atc.schemas.protocol import JsonSchema
@@ -43,7 +40,6 @@ __all__ = [
     "bounded_tokens",
     "estimate_tokens",
     "fitting_reply",
-    "sample_options",
 ]
 
 
@@ -97,8 +93,6 @@ class ModelOptions:
         prompt_tokens: that a prompt should have at most.
         thinking_tokens: that it may think before each reply.
         extra_body: more members of each request to an endpoint.
-        slots: replies that can be written at the same time.
-        threads: processor threads of a model on this machine.
         keep_prompts: what such a model keeps on disk of what it has read: ``tools``, ``instructions`` or ``nothing``.
     """
 
@@ -107,8 +101,6 @@ class ModelOptions:
     prompt_tokens: int | None = None
     thinking_tokens: int | None = None
     extra_body: Mapping[str, Any] | None = None
-    slots: int = 1
-    threads: int | None = None
     keep_prompts: Literal["tools", "instructions", "nothing"] = "tools"
 
 
@@ -158,31 +150,6 @@ class Model(abc.ABC):
             As :meth:`complete`.
         """
 
-    async def generate_many(self, request: ModelRequest, count: int) -> list[Reply]:
-        """Make ``count`` replies; with a seed, reply i uses ``seed + i``. Overridden where one request gives several.
-
-        Raises:
-            As :meth:`complete`; one failed reply fails them all.
-        """
-        replies: dict[int, Reply] = {}
-        failures: list[Exception] = []
-        seed = request.sampling.seed
-
-        async def one(index: int) -> None:
-            sampling = replace(request.sampling, seed=None if seed is None else seed + index)
-            try:
-                replies[index] = await self.complete(request.messages, **replace(request, sampling=sampling).options)
-            except Exception as error:
-                failures.append(error)
-                group.cancel_scope.cancel()
-
-        async with anyio.create_task_group() as group:
-            for index in range(count):
-                group.start_soon(one, index)
-        if failures:
-            raise failures[0]  # by itself: an exception group would hide what is wrong
-        return [replies[index] for index in range(count)]
-
     async def complete(
         self,
         messages: Sequence[Message],
@@ -223,26 +190,6 @@ class Model(abc.ABC):
         wanted = ReplyFormat.of(schema, choices)
         request = ModelRequest(tuple(messages), sampling, wanted, on_text)
         return await fitting_reply(self.generate, request, self.enforces)
-
-    async def sample(
-        self,
-        messages: Sequence[Message],
-        count: int,
-        *,
-        max_tokens: int = 1024,
-        temperature: float = 0.7,
-        seed: int | None = None,
-        stop: Sequence[str] = (),
-    ) -> list[Reply]:
-        """Return ``count`` replies to one prompt, sampled independently; with a ``seed``, reply i uses ``seed + i``.
-
-        Raises:
-            ModelUnavailable: as :meth:`complete`.
-            ModelError: as :meth:`complete`; one failed reply fails them all.
-        """
-        self.check_images(messages)
-        sampling = Sampling(max_tokens, temperature, seed, tuple(stop))
-        return await self.generate_many(ModelRequest(tuple(messages), sampling), count)
 
     def beside(self, other: Model) -> Model:
         """Return another model that the same run asks, within the limits that this one keeps to for others."""
@@ -294,9 +241,6 @@ class WrappedModel(Model):
 
     async def generate(self, request: ModelRequest) -> Reply:
         return await self.inner.complete(request.messages, **request.options)
-
-    async def generate_many(self, request: ModelRequest, count: int) -> list[Reply]:
-        return await self.inner.sample(request.messages, count, **sample_options(request))
 
     async def aclose(self) -> None:
         await self.inner.aclose()

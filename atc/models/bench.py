@@ -153,14 +153,13 @@ class LlamaCpp:
 
     Args:
         settings: what it is started with; nothing is kept on disk of what it reads.
-        setting: that, in words; threads and drafts when not given.
+        setting: that, in words; its threads when not given.
     """
 
     runtime = "llama.cpp"
 
     def __init__(self, settings: ServerSettings, setting: str = "") -> None:
-        drafts = settings.drafts
-        self.setting = setting or f"{settings.threads} threads, " + (f"drafts {drafts.kind}" if drafts else "no drafts")
+        self.setting = setting or f"{settings.threads} threads"
         self._settings = settings
         self._server: EmbeddedServer | None = None
 

@@ -169,25 +169,6 @@ class BudgetedModel(WrappedModel):
             raise self.budget.out_of_time()
         return reply
 
-    async def generate_many(self, request: ModelRequest, count: int) -> list[Reply]:
-        """As :meth:`Model.sample`; each reply is a call, and their prompt counts for each."""
-        begun: list[int] = []
-        replies: list[Reply] = []
-        try:
-            for _ in range(count):
-                begun.append(self.budget.begin(request.messages, request.sampling.max_tokens, self._price))
-            with anyio.move_on_after(self.budget.seconds_left):
-                replies = await super().generate_many(request.with_tokens(min(begun, default=1)), count)
-        except BudgetExceeded:  # none of them was made
-            self.budget.calls_used -= len(begun)
-            raise
-        finally:
-            for index, allowed in enumerate(begun):
-                self.budget.end(request.messages, allowed, replies[index] if replies else None, self._price)
-        if len(replies) < count:
-            raise self.budget.out_of_time()
-        return replies
-
 
 def missing_price(model: str) -> SettingsError:
     """The error of a budget in money for a model without a price, with the lines to write."""

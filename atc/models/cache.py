@@ -5,17 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from atc._host.files import make_private
+from atc._host.files import make_private, write_whole
 from atc.models.base import Model, WrappedModel
-from atc.models.messages import Message, ModelRequest, Reply
+from atc.models.messages import ModelRequest, Reply
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -58,19 +56,6 @@ class CachedModel(WrappedModel):
             _write(path, _REPLY, replace(reply, notice=""))
         return reply
 
-    async def generate_many(self, request: ModelRequest, count: int) -> list[Reply]:
-        """As :meth:`Model.sample`; the replies to one request are kept together."""
-        asked = self._asked(request)
-        paths = [self._path({**asked, "reply": index, "of": count}) for index in range(count)]
-        stored = [reply for path in paths if (reply := _read(path, _REPLY)) is not None]
-        if len(stored) == count:
-            return [replace(reply, cached=True) for reply in stored]
-        replies = await super().generate_many(request, count)
-        if not any(map(_in_vain, replies)):
-            for path, reply in zip(paths, replies, strict=True):
-                _write(path, _REPLY, replace(reply, notice=""))
-        return replies
-
     async def count_tokens(self, text: str) -> int:
         path = self._path({"model": self.inner.name, "tokens_of": text})
         count = _read(path, _COUNT)
@@ -83,7 +68,11 @@ class CachedModel(WrappedModel):
         sampling = request.sampling
         asked: dict[str, Any] = {
             "model": self.inner.name,
-            "messages": [_message(message) for message in request.messages],
+            "messages": [
+                {"role": each.role, "content": each.content}
+                | ({"images": [image.sha256 for image in each.images]} if each.images else {})
+                for each in request.messages
+            ],
             "max_tokens": sampling.max_tokens,
             "temperature": float(sampling.temperature),
             "seed": sampling.seed,
@@ -95,11 +84,6 @@ class CachedModel(WrappedModel):
 
     def _path(self, asked: dict[str, Any]) -> Path:
         return self.directory / f"{hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()}.json"
-
-
-def _message(message: Message) -> dict[str, Any]:
-    images = {"images": [image.sha256 for image in message.images]} if message.images else {}
-    return {"role": message.role, "content": message.content, **images}
 
 
 def _in_vain(reply: Reply) -> bool:
@@ -121,13 +105,6 @@ def _read(path: Path, kind: TypeAdapter[T]) -> T | None:
 def _write(path: Path, kind: TypeAdapter[T], value: T) -> None:
     try:
         make_private(path.parent)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".new-", delete=False) as out:
-            try:
-                out.write(kind.dump_json(value))
-                out.close()
-                os.replace(out.name, path)
-            except BaseException:
-                os.unlink(out.name)
-                raise
+        write_whole(path, kind.dump_json(value).decode())
     except OSError as error:
         _log.warning("could not keep it in %s: %s", path.parent, error.strerror)  # what was asked for is good

@@ -18,10 +18,10 @@ from atc._host.extras import install_command
 from atc.errors import ModelError, ModelUnavailable, UsageError
 from atc.models.base import Model
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
-from atc.models.embedded_process import Drafts, EmbeddedServer, KeepPrompts, ServerSettings, kept_prefixes, shared
+from atc.models.embedded_process import EmbeddedServer, KeepPrompts, ServerSettings, kept_prefixes, shared
 from atc.models.fetch import models_dir
 from atc.models.machine import Sizes, fitting_sizes, missing_instructions, missing_library, needed_bytes, this_machine
-from atc.models.messages import Message, ModelRequest, Reply, bounded_tokens, sample_options
+from atc.models.messages import Message, ModelRequest, Reply, bounded_tokens
 from atc.models.openai_compatible import OpenAICompatible
 from atc.models.reply_format import ALL_KINDS
 
@@ -57,8 +57,6 @@ class EmbeddedModel(Model):
         threads: processor threads; one a core of those that this process may use when not given.
         context_tokens: what prompt and reply may take together, for each slot; when not given 16,384, or what the model
             was trained for, or what there is memory for.
-        port: of the server, on this machine's loopback alone; a free one when 0.
-        drafts: how the runtime drafts tokens from what it has read; ``None``: not at all.
         prompt_tokens: that a prompt should have at most.
         keep: what is kept on disk of what it has read, for the next process: ``"tools"``: instructions, and documents
             of tools; ``"instructions"`` alone; or ``"nothing"``.
@@ -73,8 +71,6 @@ class EmbeddedModel(Model):
         slots: int = 1,
         threads: int | None = None,
         context_tokens: int | None = None,
-        port: int = 0,
-        drafts: Drafts | None = None,
         prompt_tokens: int = PROMPT_TOKENS,
         keep: KeepPrompts = "tools",
     ) -> None:
@@ -100,9 +96,7 @@ class EmbeddedModel(Model):
             slots=self.sizes.slots,
             threads=threads or this_machine().threads,
             context_tokens=self.context_tokens,
-            port=port,
             prompts_dir="" if keep == "nothing" else str(platformdirs.user_cache_path("atc") / "prompts"),
-            drafts=drafts,
         )
         self._user = object()  # who holds the shared server
         self._starting: threading.Thread | None = None
@@ -175,24 +169,6 @@ class EmbeddedModel(Model):
         except (ModelError, ModelUnavailable) as error:
             raise self._explained(error, server) from None
         return replace(reply, seconds=reply.seconds + seconds)
-
-    async def generate_many(self, request: ModelRequest, count: int) -> list[Reply]:
-        """As :meth:`Model.sample`, but the prompt is read once for as many replies as there are slots."""
-        server = await self._server()
-        client = self._client(server)
-        replies: list[Reply] = []
-        seed = request.sampling.seed
-        try:
-            seconds = await self._load_prefix(server, request.messages)
-            while len(replies) < count:
-                drawn = replace(request.sampling, seed=None if seed is None else seed + len(replies))
-                at_once = min(count - len(replies), self.settings.slots)
-                options = sample_options(replace(request, sampling=drawn))
-                async with server.gate.beside():
-                    replies += await client.complete_many(request.messages, at_once, **options)
-        except (ModelError, ModelUnavailable) as error:
-            raise self._explained(error, server) from None
-        return [replace(reply, seconds=reply.seconds + seconds / count) for reply in replies]
 
     async def aclose(self) -> None:
         await anyio.to_thread.run_sync(self._release)

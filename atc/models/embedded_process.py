@@ -54,30 +54,6 @@ _ENVIRONMENT = (
     "XDG_",
 )
 
-DraftKind = Literal["ngram_mod", "ngram_simple", "ngram_map_k", "ngram_map_k4v", "ngram_cache"]
-
-
-@dataclass(frozen=True)
-class Drafts:
-    """How the runtime drafts the next tokens from what it has read and written, and checks the draft in one pass.
-
-    A draft is taken only as far as the model would have written the same. A pass over several tokens rounds otherwise
-    than one over a single token, so now and then greedy output goes another way where two tokens are as likely.
-
-    Attributes:
-        kind: of llama.cpp's drafts; ``ngram_cache`` has no lengths.
-        match: tokens that must have come before in the same order.
-        shortest: tokens of a draft at least; a shorter one is not used (``ngram_mod`` only).
-        longest: tokens of a draft at most.
-        hits: how often the tokens must have come before (the two maps only).
-    """
-
-    kind: DraftKind = "ngram_simple"
-    match: int = 5
-    shortest: int = 1
-    longest: int = 6
-    hits: int = 1
-
 
 @dataclass(frozen=True)
 class ServerSettings:
@@ -92,7 +68,6 @@ class ServerSettings:
     port: int = 0
     cache_mib: int = 512  # of prompts that left their slot; llama.cpp's own limit is 8 GiB
     prompts_dir: str = ""  # where what a slot has read may be kept; nowhere when empty
-    drafts: Drafts | None = None  # no drafts when not given
 
 
 class EmbeddedServer:

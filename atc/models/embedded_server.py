@@ -47,22 +47,7 @@ def _serve(settings: dict[str, Any]) -> Any:
     params.ui = False
     params.offline = True
     params.verbosity = 2
-    if settings["drafts"]:
-        _draft(params.speculative, settings["drafts"])
     return xllamacpp.Server(params)
-
-
-def _draft(speculative: Any, drafts: dict[str, Any]) -> None:
-    """Set llama.cpp's speculative decoding; its kinds name the same lengths differently."""
-    import xllamacpp
-
-    kind = drafts["kind"]
-    speculative.types = [getattr(xllamacpp.common_speculative_type, f"COMMON_SPECULATIVE_TYPE_{kind.upper()}")]
-    lengths = getattr(speculative, kind)
-    if kind == "ngram_mod":
-        lengths.n_match, lengths.n_min, lengths.n_max = drafts["match"], drafts["shortest"], drafts["longest"]
-    elif kind != "ngram_cache":
-        lengths.size_n, lengths.size_m, lengths.min_hits = drafts["match"], drafts["longest"], drafts["hits"]
 
 
 def main() -> None:

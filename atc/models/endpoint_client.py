@@ -9,8 +9,7 @@ import functools
 import json
 import re
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -35,34 +34,26 @@ class EndpointClient:
     Args:
         endpoint: how errors name it.
         base_url: its address up to and without ``/chat/completions``; OpenAI's own when not given.
-        headers: more HTTP headers.
         timeout_s: seconds that one attempt may take in all.
         stall_s: seconds that may pass before the first piece of a reply, and between two.
         direct: never go through a proxy.
     """
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        base_url: str | None,
-        headers: Mapping[str, str],
-        *,
-        timeout_s: float,
-        stall_s: float,
-        direct: bool,
+        self, endpoint: Endpoint, base_url: str | None, *, timeout_s: float, stall_s: float, direct: bool
     ) -> None:
-        self._endpoint, self._base_url, self._headers = endpoint, base_url, headers
+        self._endpoint, self._base_url = endpoint, base_url
         self._url = endpoint.url
         self._timeout_s, self._stall_s, self._direct = timeout_s, stall_s, direct
 
     async def send(
         self, body: dict[str, Any], on_text: OnText | None, *, limit: int, stop: Sequence[str] = ()
-    ) -> StreamAccumulator:
-        """Send a request once and take its replies.
+    ) -> ReplyAccumulator:
+        """Send a request once and take its reply.
 
         Args:
             body: the request, as JSON values.
-            on_text: called with each piece of the first reply.
+            on_text: called with each piece of the reply.
             limit: characters after which a reply counts as endless.
             stop: texts that end a reply, whether or not the endpoint ends it there.
 
@@ -72,9 +63,9 @@ class EndpointClient:
             openai.OpenAIError: the endpoint answered with an error, or cannot be reached.
         """
         with anyio.fail_after(self._timeout_s):
-            return await self._send(body, StreamAccumulator(body.get("n", 1), limit, on_text, stop))
+            return await self._send(body, ReplyAccumulator(limit, on_text, stop))
 
-    async def _send(self, body: dict[str, Any], got: StreamAccumulator) -> StreamAccumulator:
+    async def _send(self, body: dict[str, Any], got: ReplyAccumulator) -> ReplyAccumulator:
         import openai
         from openai.types.chat import ChatCompletionChunk
 
@@ -120,7 +111,7 @@ class EndpointClient:
             api_key=self._endpoint.secret or "none",
             max_retries=0,
             timeout=openai.Timeout(self._timeout_s, connect=min(10.0, self._timeout_s)),
-            default_headers={**carried(), **self._headers},
+            default_headers=carried(),
             http_client=openai.DefaultAsyncHttpxClient(
                 trust_env=not self._direct,
                 verify=trusted(trust_env=not self._direct),
@@ -128,24 +119,24 @@ class EndpointClient:
             ),
         )
 
-    async def _take_stream(self, stream: openai.AsyncStream[Any], got: StreamAccumulator) -> None:
+    async def _take_stream(self, stream: openai.AsyncStream[Any], got: ReplyAccumulator) -> None:
         patience = self._stall_s
-        while not got.full:
+        while not got.ended:
             try:
                 with anyio.fail_after(patience):
                     chunk = await anext(stream)
             except StopAsyncIteration:
                 return
             except TimeoutError:
-                if got.finished:
+                if got.finish is not None:
                     return
                 raise self._stalled(" in the middle of a reply" if got.choices else "") from None
             except (ValueError, TypeError, AttributeError):
                 raise broken(f"the model's endpoint {self._url} sent something that is no chat completion") from None
             got.add(chunk)
-            patience = min(_LINGER, self._stall_s) if got.finished else self._stall_s
+            patience = min(_LINGER, self._stall_s) if got.finish is not None else self._stall_s
 
-    async def _take_whole(self, stream: openai.AsyncStream[Any], got: StreamAccumulator) -> None:
+    async def _take_whole(self, stream: openai.AsyncStream[Any], got: ReplyAccumulator) -> None:
         body = bytearray()
         try:
             with anyio.fail_after(self._stall_s):
@@ -277,28 +268,37 @@ def split_reasoning(text: str) -> tuple[str, str]:
     return thoughts.strip(), text
 
 
-@dataclass
 class ReplyAccumulator:
-    """Accumulates one reply, and the reasoning beside it.
+    """Accumulates an answer: its reply, and the reasoning beside it.
+
+    The reply is cut at ``limit`` characters, at a text of ``stop``, or when it repeats itself. The texts of ``stop``
+    end it here, too: endpoints take a few of them, or none. In thoughts they end nothing.
 
     Models that reason send their thoughts beside the reply (``reasoning_content``, at newer endpoints ``reasoning``),
     count them without saying them (``completion_tokens_details.reasoning_tokens``), or put them before the reply in
     ``<think>…</think>``. However it is done, thoughts are no part of a reply, and they use up its tokens.
     """
 
-    pieces: list[str] = field(default_factory=list)
-    length: int = 0  # characters
-    thought_characters: int = 0  # that came beside the reply
-    recent: str = ""  # the last ones of either
-    looked: int = 0  # so many of both were checked for repetition
-    ended: bool = False  # by us
-    stops_seen: int = 0  # texts that end a reply, thoughts included
-    finish: FinishReason | None = None
-    tokens: int | None = None
-    thought_tokens: int | None = None
-    called: str = ""  # tools, as a model calls them that was made for that; the beginning of it
-    refusal: str = ""  # the beginning of it
-    filtered: bool = False  # by the endpoint
+    def __init__(self, limit: int, on_text: OnText | None, stop: Sequence[str] = ()) -> None:
+        self.limit, self.on_text = limit, on_text
+        self._stop = re.compile("|".join(map(re.escape, stop))) if any(stop) else None
+        self._overlap = max(map(len, stop), default=1) - 1  # characters of an earlier piece that may begin one
+        self.pieces: list[str] = []
+        self.choices = 0
+        self.prompt_tokens: int | None = None
+        self.cached_tokens = 0  # of the prompt, read before
+        self.ended = False  # by us
+        self.finish: FinishReason | None = None
+        self.refusal = ""  # the beginning of it
+        self.filtered = False  # by the endpoint
+        self._length = 0  # characters
+        self._thought_characters = 0  # that came beside the reply
+        self._recent = ""  # the last ones of either
+        self._looked = 0  # so many of both were checked for repetition
+        self._stops_seen = 0  # texts that end a reply, thoughts included
+        self._tokens: int | None = None
+        self._thought_tokens: int | None = None
+        self._called = ""  # tools, as a model calls them that was made for that; the beginning of it
 
     @property
     def text(self) -> str:
@@ -309,12 +309,12 @@ class ReplyAccumulator:
     def thoughts(self) -> int:
         """Tokens that were thought: counted by the endpoint, else an estimate."""
         within = len(split_reasoning("".join(self.pieces))[0])
-        return max(self.thought_tokens or 0, -(-(self.thought_characters + within) // 4))
+        return max(self._thought_tokens or 0, -(-(self._thought_characters + within) // 4))
 
     @property
     def completion_tokens(self) -> int:
         """Tokens of reply and reasoning: counted by the endpoint, else an estimate."""
-        return estimate_tokens(self.text) + self.thoughts if self.tokens is None else self.tokens
+        return estimate_tokens(self.text) + self.thoughts if self._tokens is None else self._tokens
 
     @property
     def cut_while_thinking(self) -> bool:
@@ -326,74 +326,42 @@ class ReplyAccumulator:
         """Why there is no text, as far as it is known."""
         if self.text.strip() or self.finish == "length":
             return ""
-        if self.called:
-            return f"the reply holds no text, only calls of tools ({self.called.strip()}): only a program can call them"
+        if self._called:
+            called = self._called.strip()
+            return f"the reply holds no text, only calls of tools ({called}): only a program can call them"
         if self.thoughts:
             return f"the reply holds no text: {self.thoughts:,} tokens of thoughts and nothing after them"
         return "the reply is empty"
-
-
-class StreamAccumulator:
-    """Accumulates an answer with ``count`` replies, each cut at ``limit`` characters, at a text of ``stop``, or when it
-    repeats itself.
-
-    The texts of ``stop`` end a reply here, too: endpoints take a few of them, or none. In thoughts they end nothing.
-    """
-
-    def __init__(self, count: int, limit: int, on_text: OnText | None, stop: Sequence[str] = ()) -> None:
-        self.parts = [ReplyAccumulator() for _ in range(count)]
-        self.limit = limit
-        self.on_text = on_text
-        self._stop = re.compile("|".join(map(re.escape, stop))) if any(stop) else None
-        self._overlap = max(map(len, stop), default=1) - 1  # characters of an earlier piece that may begin one
-        self.choices = 0
-        self.prompt_tokens: int | None = None
-        self.cached_tokens = 0  # of the prompt, read before
-        self._latest = self.parts[0]  # the one that usage without an index belongs to
-
-    @property
-    def finished(self) -> bool:
-        """Whether the endpoint gave a reason for the end of every reply."""
-        return all(part.finish is not None for part in self.parts)
-
-    @property
-    def full(self) -> bool:
-        """Whether no reply takes more text."""
-        return all(part.ended for part in self.parts)
 
     def add(self, answer: Any) -> None:
         """Add a chunk of a stream, or a whole answer; nothing about its shape is certain."""
         choices = getattr(answer, "choices", None)
         for choice in choices if isinstance(choices, list) else []:
-            index = getattr(choice, "index", 0) or 0
-            if not isinstance(index, int) or not 0 <= index < len(self.parts):
+            if getattr(choice, "index", 0):
                 continue  # nobody asked for it
             self.choices += 1
-            part = self._latest = self.parts[index]
             message = getattr(choice, "delta", None) or getattr(choice, "message", None)
-            self._add_reasoning(
-                part, getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
-            )
+            self._add_reasoning(getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None))
             for piece in _pieces(getattr(message, "content", None), "text"):
-                self._add_text(part, piece)
+                self._add_text(piece)
             for piece in _pieces(getattr(message, "content", None), "thinking"):
-                self._add_reasoning(part, piece)
+                self._add_reasoning(piece)
             for piece in _called(message):
-                self._add_called(part, piece)
+                self._add_called(piece)
             for piece in (*_pieces(getattr(message, "content", None), "refusal"), getattr(message, "refusal", None)):
-                part.refusal = (part.refusal + (piece if isinstance(piece, str) else ""))[:_SHOWN]
+                self.refusal = (self.refusal + (piece if isinstance(piece, str) else ""))[:_SHOWN]
             reason = getattr(choice, "finish_reason", None)
-            part.filtered |= str(reason).lower() in _FILTERED
-            if reason is not None and not part.ended:
-                part.finish = _FINISHES.get(str(reason).lower(), "other")
+            self.filtered |= str(reason).lower() in _FILTERED
+            if reason is not None and not self.ended:
+                self.finish = _FINISHES.get(str(reason).lower(), "other")
         usage = getattr(answer, "usage", None) or _member(getattr(answer, "x_groq", None), "usage")
         details = getattr(usage, "completion_tokens_details", None)
         self.prompt_tokens = _count(usage, "prompt_tokens", self.prompt_tokens)
-        self._latest.tokens = _count(usage, "completion_tokens", self._latest.tokens)
+        self._tokens = _count(usage, "completion_tokens", self._tokens)
         read_before = getattr(usage, "prompt_tokens_details", None)
         cached = _count(usage, "prompt_cache_hit_tokens", self.cached_tokens)  # DeepSeek's name for them
         self.cached_tokens = _count(read_before, "cached_tokens", cached) or 0
-        self._latest.thought_tokens = _count(details, "reasoning_tokens", self._latest.thought_tokens)
+        self._thought_tokens = _count(details, "reasoning_tokens", self._thought_tokens)
         self._add_thoughts_apart(usage)
 
     def _add_thoughts_apart(self, usage: Any) -> None:
@@ -405,57 +373,55 @@ class StreamAccumulator:
         if whole is None or read is None or written is None:
             return
         rest = whole - read - written
-        if rest > 0 and (rest == self._latest.thought_tokens or not self.cached_tokens):
-            self._latest.tokens = written + rest
+        if rest > 0 and (rest == self._thought_tokens or not self.cached_tokens):
+            self._tokens = written + rest
 
-    def _add_text(self, part: ReplyAccumulator, text: Any) -> None:
-        piece = text[: self.limit - part.length] if isinstance(text, str) else ""
-        if not piece or part.ended:
+    def _add_text(self, text: Any) -> None:
+        piece = text[: self.limit - self._length] if isinstance(text, str) else ""
+        if not piece or self.ended:
             return
-        part.pieces.append(piece)
-        part.length += len(piece)
-        before = part.recent[-self._overlap :] if self._overlap else ""
-        self._end_if(part, piece, part.length >= self.limit)
+        self.pieces.append(piece)
+        self._length += len(piece)
+        before = self._recent[-self._overlap :] if self._overlap else ""
+        self._end_if(piece, self._length >= self.limit)
         if self._stop is not None and self._stop.search(before + piece):
-            self._end_at_stop(part, self._stop)
+            self._end_at_stop(self._stop)
         if self.on_text is not None:
             self.on_text(piece)
 
-    def _add_reasoning(self, part: ReplyAccumulator, text: Any) -> None:
+    def _add_reasoning(self, text: Any) -> None:
         """Only their length is kept: they are shown to nobody."""
-        if isinstance(text, str) and text and not part.ended:
-            part.thought_characters += len(text)
-            self._end_if(part, text, part.thought_characters >= _MOST_THOUGHT)
+        if isinstance(text, str) and text and not self.ended:
+            self._thought_characters += len(text)
+            self._end_if(text, self._thought_characters >= _MOST_THOUGHT)
 
-    def _add_called(self, part: ReplyAccumulator, text: str) -> None:
+    def _add_called(self, text: str) -> None:
         """Only the beginning of calls is kept, for display; they count as text, so that they end."""
-        if text and not part.ended:
-            part.called = (part.called + text)[:_SHOWN]
-            part.length += len(text)
-            self._end_if(part, text, part.length >= self.limit)
+        if text and not self.ended:
+            self._called = (self._called + text)[:_SHOWN]
+            self._length += len(text)
+            self._end_if(text, self._length >= self.limit)
 
-    @staticmethod
-    def _end_at_stop(part: ReplyAccumulator, stop: re.Pattern[str]) -> None:
-        """End a reply before the first text that was to end it, if that is not among the thoughts."""
-        part.stops_seen += 1
-        if part.stops_seen > _MOST_STOPS_SEEN:  # each look reads the whole reply
+    def _end_at_stop(self, stop: re.Pattern[str]) -> None:
+        """End the reply before the first text that was to end it, if that is not among the thoughts."""
+        self._stops_seen += 1
+        if self._stops_seen > _MOST_STOPS_SEEN:  # each look reads the whole reply
             return
-        text = part.text
+        text = self.text
         if found := stop.search(text):
-            whole = "".join(part.pieces)
-            part.pieces = [whole[: len(whole) - len(text) + found.start()]]
-            part.finish, part.ended = "stop", True
+            whole = "".join(self.pieces)
+            self.pieces = [whole[: len(whole) - len(text) + found.start()]]
+            self.finish, self.ended = "stop", True
 
-    @staticmethod
-    def _end_if(part: ReplyAccumulator, piece: str, too_long: bool) -> None:
-        """End a reply at its limit, or when it repeats itself: checked now and then, as letters may come."""
-        part.recent = (part.recent + piece)[-_RECENT:]
-        length = part.length + part.thought_characters
-        if length - part.looked >= _LOOK:
-            part.looked = length
-            too_long = too_long or repeats_itself(part.recent)
+    def _end_if(self, piece: str, too_long: bool) -> None:
+        """End the reply at its limit, or when it repeats itself: checked now and then, as letters may come."""
+        self._recent = (self._recent + piece)[-_RECENT:]
+        length = self._length + self._thought_characters
+        if length - self._looked >= _LOOK:
+            self._looked = length
+            too_long = too_long or repeats_itself(self._recent)
         if too_long:
-            part.finish, part.ended = "length", True
+            self.finish, self.ended = "length", True
 
 
 def _count(usage: Any, name: str, before: int | None) -> int | None:

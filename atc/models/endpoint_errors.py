@@ -68,16 +68,13 @@ def _words(body: Any, depth: int) -> str:
         return ""
     for name in ("error", "message", "detail"):
         if words := _words(body.get(name), depth - 1):
-            behind = _words(_member(body.get("metadata"), "raw"), 1)
+            more = body.get("metadata")
+            behind = _words(more.get("raw") if isinstance(more, Mapping) else None, 1)
             return f"{words} ({behind})" if behind and behind not in words else words
     if isinstance(body.get("msg"), str):  # of a validation: the place, and what is wrong there
         place = ".".join(str(part) for part in body.get("loc", ()) if part != "body")
         return f"{place}: {body['msg']}" if place else str(body["msg"])
     return ""
-
-
-def _member(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else None
 
 
 _NUMBER = r"([\d,]{1,12})"
@@ -407,13 +404,8 @@ _NOT_TAKEN = re.compile(
 """An error that turns a parameter down, whatever its value."""
 
 
-_ONE = re.compile(r"\bn\b.{0,40}(?:must be|at most|equal to|only) .{0,10}\b1\b|\bn ?> ?1\b", re.IGNORECASE)
-
-
-def _names_it(name: str, words: str) -> bool:
-    """Whether an error turns down a parameter whose name is a common word or letter: in quotes, or before a colon."""
-    quoted = re.search(rf"['\"`]{name}['\"`]|(?:^|[;\d] ){name}:", words)
-    return bool(quoted and _NOT_TAKEN.search(words)) or (name == "n" and bool(_ONE.search(words)))
+_STOP = re.compile(r"['\"`]stop['\"`]|(?:^|[;\d] )stop:")
+"""The parameter, whose name is a common word: in quotes, or before a colon."""
 
 
 def refused_parameters(error: openai.APIStatusError) -> set[str]:
@@ -421,7 +413,7 @@ def refused_parameters(error: openai.APIStatusError) -> set[str]:
 
     ``max_tokens`` is among them only where the endpoint says that it wants ``max_completion_tokens`` in its place, and
     ``temperature`` and ``stop`` only where they are not supported at all: a wrong value is an error to see, not to work
-    around. ``n`` is, where only one reply is given at a time.
+    around.
     """
     words = f"{told(error.message, error.body)} {error.param or ''}"[:_READ]
     found = {"system"} if _NO_SYSTEM.search(words) else set()  # with 500 at llama.cpp: its template raised an error
@@ -431,7 +423,8 @@ def refused_parameters(error: openai.APIStatusError) -> set[str]:
             found.add("max_tokens")
         if re.search(r"\btemperature\b", words) and _NOT_TAKEN.search(words):
             found.add("temperature")
-        found |= {name for name in ("stop", "n") if _names_it(name, words)}
+        if _STOP.search(words) and _NOT_TAKEN.search(words):
+            found.add("stop")
     if error.status_code in (400, 405, 406, 415, 422, 501) and "stream_options" not in found:
         found |= {"stream"} if re.search(r"\bstream(?:ing|ed)?\b", words, re.IGNORECASE) else set()
     return found

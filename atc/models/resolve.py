@@ -21,9 +21,6 @@ from atc.models.openai_compatible import STALL_S, THINKING_TOKENS, OpenAICompati
 from atc.parts import MODELS
 from atc.settings import Settings
 
-TIMEOUT_S = 1800.0
-"""Seconds for one attempt at an endpoint."""
-
 
 @dataclass(frozen=True)
 class Preset:
@@ -225,14 +222,11 @@ def open_model(
     base_url: str | None = None,
     api_key: str | None = None,
     cache_dir: str | Path | None = None,
-    timeout_s: float = TIMEOUT_S,
     stall_s: float = STALL_S,
     context_tokens: int | None = None,
     prompt_tokens: int | None = None,
     thinking_tokens: int | None = None,
     extra_body: Mapping[str, Any] | None = None,
-    slots: int = 1,
-    threads: int | None = None,
     keep_prompts: KeepPrompts = "tools",
 ) -> Model:
     """Open the model that the arguments, else the environment, name.
@@ -248,7 +242,6 @@ def open_model(
         base_url: the endpoint's address, in place of ``OPENAI_BASE_URL``.
         api_key: its key, in place of ``OPENAI_API_KEY``.
         cache_dir: a folder to keep replies in; none are kept when not given.
-        timeout_s: seconds for one attempt at an endpoint.
         stall_s: seconds without a word of an endpoint, after which it is given up.
         context_tokens: what prompt and reply may take together; when not given 16,384 embedded, and at an endpoint what
             it tells, else 32,768.
@@ -256,8 +249,6 @@ def open_model(
             the context has.
         thinking_tokens: that a model at an endpoint may think before each reply, if it does; 8,192 when not given.
         extra_body: more members of each request to an endpoint, such as ``{"reasoning_effort": "low"}``.
-        slots: replies that an embedded model can write at the same time.
-        threads: processor threads of an embedded model.
         keep_prompts: what an embedded model keeps on disk of what it has read: ``"tools"``, ``"instructions"`` or
             ``"nothing"``.
 
@@ -273,14 +264,12 @@ def open_model(
         model = spec
     else:
         choice = choose_model(spec, base_url=base_url, api_key=api_key)
-        options = ModelOptions(
-            choice.api_key, context_tokens, prompt_tokens, thinking_tokens, extra_body, slots, threads, keep_prompts
-        )
-        model = _opened(choice, options, timeout_s, stall_s)
+        options = ModelOptions(choice.api_key, context_tokens, prompt_tokens, thinking_tokens, extra_body, keep_prompts)
+        model = _opened(choice, options, stall_s)
     return model if cache_dir is None else CachedModel(model, cache_dir)
 
 
-def _opened(choice: Choice, options: ModelOptions, timeout_s: float, stall_s: float) -> Model:
+def _opened(choice: Choice, options: ModelOptions, stall_s: float) -> Model:
     if choice.kind != "endpoint":
         part = "embedded" if choice.kind == "embedded" else choice.preset
         secrets = [choice.api_key] if choice.api_key else []
@@ -289,7 +278,6 @@ def _opened(choice: Choice, options: ModelOptions, timeout_s: float, stall_s: fl
         choice.model,
         choice.base_url,
         choice.api_key,
-        timeout_s,
         stall_s=stall_s,
         context_tokens=options.context_tokens,
         prompt_tokens=options.prompt_tokens,
@@ -306,9 +294,7 @@ def open_embedded(path: str, options: ModelOptions) -> EmbeddedModel:
     """A model on this machine."""
     return EmbeddedModel(
         path,
-        options.slots,
-        options.threads,
-        options.context_tokens,
+        context_tokens=options.context_tokens,
         prompt_tokens=options.prompt_tokens or PROMPT_TOKENS,
         keep=options.keep_prompts,
     )
@@ -330,9 +316,7 @@ def prepare_model(spec: str | None = None, **given: Any) -> None:
             resolve_model(settings, spec).prepare()
 
 
-def resolve_model(
-    settings: Settings, spec: str | None = None, *, cache_dir: str | Path | None = None, slots: int = 1
-) -> Model:
+def resolve_model(settings: Settings, spec: str | None = None, *, cache_dir: str | Path | None = None) -> Model:
     """The model that the settings mean; ``spec`` goes before theirs.
 
     Raises:
@@ -349,7 +333,6 @@ def resolve_model(
         prompt_tokens=settings.prompt_tokens,
         thinking_tokens=settings.thinking_tokens,
         extra_body=settings.extra_body,
-        slots=slots,
         keep_prompts=settings.keep_prompts,
     )
 
@@ -430,5 +413,5 @@ def resolve_planner(
     if choice is None:
         return None
     options = ModelOptions(choice.api_key, thinking_tokens=settings.thinking_tokens, keep_prompts=settings.keep_prompts)
-    model = _opened(choice, options, TIMEOUT_S, settings.model_stall_s)
+    model = _opened(choice, options, settings.model_stall_s)
     return model if cache_dir is None else CachedModel(model, cache_dir)

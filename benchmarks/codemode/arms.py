@@ -143,7 +143,7 @@ def untyped_server(gateway: Gateway) -> Server[Any]:
         client, given = gateway.client(ClientId("local", "untyped")), params.arguments or {}
         if params.name == "search":
             found = await gateway.search(client, given["query"], FOUND)
-            protocols = [gateway.tools[each.name].protocol for each in found]
+            protocols = [gateway.tools[each["name"]].protocol for each in found]
             shown = [{"name": p.name, "description": p.description, "input_schema": p.parameters} for p in protocols]
             return _answered(shown)
         report = await gateway.run_program(client, given["source"], asker=lambda request: True)

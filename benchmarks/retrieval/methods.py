@@ -153,12 +153,6 @@ class Counted(WrappedModel):
         self._on_reply(reply)
         return reply
 
-    async def sample(self, messages: Sequence[Message], count: int, **options: Any) -> list[Reply]:
-        replies = await self.inner.sample(messages, count, **options)
-        for reply in replies:
-            self._on_reply(reply)
-        return replies
-
 
 class Bench:
     """What methods work with: one pool's indexes at a time, and a model that keeps its replies.

@@ -1,6 +1,6 @@
 """How fast the embedded model loads, reads, writes and revises, for each runtime and setting, paired in one run.
 
-``python -m benchmarks.speed.model [--setting threads=2 --setting threads=2,drafts=ngram_mod:5:2:6 …] [--rounds 2]
+``python -m benchmarks.speed.model [--setting threads=2 --setting threads=4 …] [--rounds 2]
 [--json]``
 
 Each setting starts a server of its own, one after the other, in turns; figures are medians of the rounds. A runtime is
@@ -20,35 +20,24 @@ import typer
 from atc.cli.console import guarded
 from atc.models.bench import LlamaCpp, Subject, middle, paired
 from atc.models.embedded import EmbeddedModel
-from atc.models.embedded_process import Drafts
 from benchmarks.common import AsJson, print_json, show
 
 DEFAULT_RUNTIME = "llama.cpp"
-SETTINGS = ("", "drafts=ngram_mod:5:2:6")
+SETTINGS = ("",)
 
 
 def llama_cpp(words: Mapping[str, str]) -> Subject:
-    """The embedded model's server: ``threads``, ``context`` and ``drafts`` (``KIND:MATCH:SHORTEST:LONGEST``)."""
-    known = {"threads", "context", "drafts", "model"}
+    """The embedded model's server: ``threads``, ``context`` and ``model``."""
+    known = {"threads", "context", "model"}
     if unknown := words.keys() - known:
         raise SystemExit(f"--setting {', '.join(unknown)}: unknown; llama.cpp has {', '.join(sorted(known))}")
     numbers = {name: int(words[name]) for name in ("threads", "context") if name in words}
-    drafts = drafts_of(words.get("drafts", "none"))
     model = EmbeddedModel(words.get("model"), threads=numbers.get("threads"), context_tokens=numbers.get("context"))
     model.check()
-    settings = replace(model.settings, drafts=drafts, prompts_dir="")
-    return LlamaCpp(settings, f"{settings.threads} threads, drafts {words.get('drafts', 'none')}")
+    return LlamaCpp(replace(model.settings, prompts_dir=""))
 
 
 RUNTIMES: dict[str, Callable[[Mapping[str, str]], Subject]] = {DEFAULT_RUNTIME: llama_cpp}
-
-
-def drafts_of(words: str) -> Drafts | None:
-    """``none``, or ``KIND:MATCH:SHORTEST:LONGEST``."""
-    if words == "none":
-        return None
-    kind, match, shortest, longest = words.split(":")
-    return Drafts(kind, int(match), int(shortest), int(longest))  # type: ignore[arg-type]
 
 
 def subject_of(setting: str) -> Subject:

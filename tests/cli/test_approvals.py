@@ -52,23 +52,6 @@ def test_a_run_stops_at_a_write_and_goes_on_after_a_yes(
     assert (done.exit_code, json.loads(done.stdout)["status"]) == (0, "answered")
 
 
-@pytest.mark.parametrize(("said", "sent"), [(("y", "y"), [1, 2]), (("y", "n"), [])])
-def test_all_or_nothing_takes_one_no_for_all(
-    endpoint: Callable[..., Server],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    said: tuple[str, ...],
-    sent: list[int],
-) -> None:
-    endpoint(says("```python\nanswer = [book(n=n) for n in (1, 2)]\n```"))
-    atc("run", "book 1 and 2", "--tools", "tools.py", "--approve", "park")
-    at_a_terminal(monkeypatch, *said)
-    ran = atc("runs", "approve", "last", "--all-or-nothing", "--json")
-    assert (ran.exit_code, set(json.loads(ran.stdout)["decided"].values())) == (0 if sent else 4, {bool(sent)})
-    shown = json.loads(resume("--json").stdout)
-    assert [call["arguments"]["n"] for call in shown["done"]] == sent
-
-
 def test_a_no_needs_no_terminal_and_the_run_ends_as_denied(endpoint: Callable[..., Server]) -> None:
     endpoint(says(PROGRAM))
     assert atc("run", "book 4", "--tools", "tools.py", "--approve", "park").exit_code == 8

@@ -68,7 +68,7 @@ def test_what_breaks_off_leaves_nothing_running(error: type[BaseException]) -> N
     assert not LIVE
 
 
-@pytest.mark.parametrize("setting", ["runtime=abacus", "drafts=ngram_mod", "colour=red", "threads=two"])
+@pytest.mark.parametrize("setting", ["runtime=abacus", "colour=red", "threads=two"])
 def test_a_setting_without_a_meaning_is_turned_down(setting: str) -> None:
     with pytest.raises(SystemExit, match="--setting"):
         subject_of(setting)

@@ -225,5 +225,3 @@ def test_a_model_of_ones_own_takes_images_where_it_says_so() -> None:
     for model in (Blind(), WrappedModel(Blind())):
         with pytest.raises(UsageError, match="the model 'blind' takes no images: use one behind an endpoint"):
             ask(model, PNG)
-        with pytest.raises(UsageError, match="no images"):
-            asyncio.run(model.sample(prompt(PNG), 2))

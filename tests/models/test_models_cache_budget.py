@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from opentelemetry.context import Context
 from opentelemetry.metrics import NoOpMeter
@@ -20,7 +21,7 @@ from atc.models.base import Model, WrappedModel, bounded_tokens
 from atc.models.budget import Budget, BudgetedModel
 from atc.models.cache import CachedModel
 from atc.models.fake import FakeModel
-from atc.models.messages import Message, Reply
+from atc.models.messages import Message, ModelRequest, Reply
 from atc.traces.telemetry.calls import ObservedModel
 from atc.traces.telemetry.conventions import Metrics
 
@@ -45,21 +46,6 @@ def test_the_fake_follows_its_script_and_remembers_the_prompts() -> None:
     with pytest.raises(ModelError, match="4 replies and was asked 5 times"):
         ask(fake)
     assert [prompt[-1].content for prompt in fake.prompts][:3] == ["x" * 40, "x" * 40, "shout"]
-
-
-def test_samples_come_in_order_with_a_seed_each() -> None:
-    class Seeded(FakeModel):
-        async def complete(self, messages: Sequence[Message], **options: Any) -> Reply:
-            await anyio.sleep(0.01 if options["seed"] == 5 else 0)
-            return Reply(str(options["seed"]), "stop", 1, 1, 0.0)
-
-    replies = asyncio.run(Seeded([]).sample(PROMPT, 3, seed=5))
-    assert [reply.text for reply in replies] == ["5", "6", "7"]
-
-
-def test_a_failed_sample_is_raised_as_itself() -> None:
-    with pytest.raises(ModelError, match="down"):
-        asyncio.run(FakeModel(["a", ModelError("down")]).sample(PROMPT, 2))
 
 
 # The cache.
@@ -165,12 +151,20 @@ def test_a_reply_may_be_as_long_as_what_is_left() -> None:
 
 
 def test_parallel_calls_do_not_spend_the_same_tokens_twice() -> None:
-    fake = FakeModel([Reply("a", "stop", 14, 20, 0.0)] * 4)
-    budget = Budget(tokens=100)
-    with pytest.raises(BudgetExceeded):
-        asyncio.run(BudgetedModel(fake, budget).sample(PROMPT, 4, max_tokens=20))
-    assert fake.prompts == []
-    assert ask(BudgetedModel(fake, budget), max_tokens=20).text == "a"  # what was set aside is free again
+    class Waiting(FakeModel):
+        async def generate(self, request: ModelRequest) -> Reply:
+            await anyio.lowlevel.checkpoint()  # all four have begun before one ends
+            return await super().generate(request)
+
+    model = BudgetedModel(Waiting([Reply("a", "stop", 14, 1, 0.0)] * 4), Budget(tokens=100))
+
+    async def at_once() -> list[Any]:
+        return await asyncio.gather(*(model.complete(PROMPT, max_tokens=20) for _ in range(4)), return_exceptions=True)
+
+    *made, last = asyncio.run(at_once())
+    assert [reply.text for reply in made] == ["a", "a", "a"]
+    assert isinstance(last, BudgetExceeded)
+    assert ask(model, max_tokens=20).text == "a"  # what was set aside is free again
 
 
 def test_a_call_that_outlasts_the_time_is_stopped() -> None:
@@ -256,15 +250,5 @@ def test_counts_of_tokens_are_kept_beside_the_replies(tmp_path: Path) -> None:
     "vain", [Reply("", "stop", 1, 0, 0.0, problem="the reply is empty"), Reply(" ", "length", 1, 9, 0.0)]
 )
 def test_a_reply_without_a_text_is_not_kept(tmp_path: Path, vain: Reply) -> None:
-    cached = CachedModel(FakeModel([vain, "a text", vain, vain, "one", "two"]), tmp_path)
+    cached = CachedModel(FakeModel([vain, "a text"]), tmp_path)
     assert [ask(cached).text for _ in range(3)] == [vain.text, "a text", "a text"]
-    assert [asyncio.run(cached.sample(PROMPT, 2))[0].text for _ in range(3)] == [vain.text, "one", "one"]
-
-
-def test_the_replies_to_one_request_are_cached_together(tmp_path: Path) -> None:
-    fake = FakeModel(["one", "two"])
-    model = CachedModel(fake, tmp_path)
-    first, again = (asyncio.run(model.sample(PROMPT, 2, seed=1)) for _ in range(2))
-    assert [reply.text for reply in first] == [reply.text for reply in again] == ["one", "two"]
-    assert [reply.cached for reply in again] == [True, True]
-    assert len(fake.prompts) == 2

@@ -108,22 +108,6 @@ def test_an_answer_in_one_piece_is_taken_where_a_stream_was_asked_for() -> None:
     assert (reply.text, reply.finish_reason, reply.prompt_tokens) == ("whole", "stop", 5)
 
 
-def test_several_replies_come_out_of_one_request() -> None:
-    def two(handler: fake.Handler) -> None:
-        handler.begin_stream()
-        for text, index in (("a", 0), ("x", 1), ("b", 0), ("y", 1), ("?", 7)):
-            handler.send_event(fake.piece(text, index=index))
-        for index, tokens in ((1, 20), (0, 10)):
-            handler.send_event(fake.piece(None, "stop", index=index))
-            handler.send_event({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": tokens}})
-        handler.end_stream()
-
-    with serving(two) as server:
-        replies = asyncio.run(model(server).complete_many(PROMPT, 2, max_tokens=9, temperature=0.5))
-    assert [(reply.text, reply.completion_tokens) for reply in replies] == [("ab", 10), ("xy", 20)]
-    assert server.requests[0]["n"] == 2
-
-
 @pytest.mark.parametrize(
     "step",
     [

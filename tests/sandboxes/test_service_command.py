@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
-from atc.cli import app, command_at
+from atc.cli import app, commands_of, loaded
 from atc.errors import SandboxUnavailable, SettingsError, UsageError
 from atc.sandboxes.conformance import kit
 from atc.sandboxes.contract import Job, Limits
@@ -229,6 +229,6 @@ def test_the_manifest_for_kubernetes_keeps_every_wall() -> None:
 def test_the_manifests_arguments_are_the_commands_own() -> None:
     documents = yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "sandbox.yaml").read_text())
     container = next(d for d in documents if d["kind"] == "Deployment")["spec"]["template"]["spec"]["containers"][0]
-    known = {name for option in command_at("sandbox", "serve").params for name in option.opts}
+    known = {name for option in commands_of(loaded("sandbox"))["serve"].params for name in option.opts}
     assert container["command"] == ["atc", "sandbox", "serve"]
     assert {argument.partition("=")[0] for argument in container["args"]} <= known

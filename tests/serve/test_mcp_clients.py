@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from atc._host.files import write_whole
-from atc.cli.clients import clients as own_clients
 from atc.cli.clients.clients import (
     Client,
     Machine,
@@ -110,7 +109,7 @@ def test_places_by_platform(platform: Any, tmp_path: Path) -> None:
     wanted = {"linux": ".config/Claude", "mac": "Library/Application Support/Claude", "windows": "/roaming/Claude"}
     found = place_of(client_named("claude-desktop"), machine)
     assert found.path == tmp_path / wanted[platform] / "claude_desktop_config.json"
-    assert not found.here
+    assert found.missing == tmp_path / wanted[platform]
 
 
 def test_a_variable_names_another_folder_and_the_file_that_exists_is_taken(tmp_path: Path) -> None:
@@ -403,16 +402,8 @@ def test_the_command_is_one_that_still_works_tomorrow(tmp_path: Path, monkeypatc
     lasting, passing = program("bin/atc"), program(".cache/uv/archive-v0/abc/bin/atc")
     assert own_command(lasting) == [lasting]
     assert own_command("/usr/lib/python/atc/__main__.py", "/usr/bin/python3") == ["/usr/bin/python3", "-m", "atc"]
-    uvx = program("uv/uvx")
-    monkeypatch.setenv("PATH", str(tmp_path / "uv"))
-    wheel = tmp_path / "atc_runtime-0.2.0-py3-none-any.whl"
-    monkeypatch.setattr(own_clients, "requirement", lambda *names: f"{wheel}[{','.join(names)}]")
-    with pytest.raises(UsageError, match="which it was made from, is gone: install it to stay"):
+    with pytest.raises(UsageError, match="for a while only: install it to stay"):
         own_command(passing)
-    wheel.touch()
-    assert own_command(passing) == [uvx, "--from", f"{wheel}[mcp]", "atc"]
-    monkeypatch.setattr(own_clients, "requirement", lambda *names: f"atc-runtime[{','.join(names)}]")  # from an index
-    assert own_command(passing) == [uvx, "--from", "atc-runtime[mcp]", "atc"]
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     assert own_command("pytest") == [lasting]
     monkeypatch.setenv("PATH", "")
@@ -651,14 +642,8 @@ def test_a_file_that_changes_or_appears_meanwhile_is_not_overwritten(there: bool
     assert desk.text == '{"theme": 1}'
 
 
-def test_a_locked_file_and_one_that_is_read_only_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import fcntl
-
+def test_a_file_that_is_read_only_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(tmp_path, text="{}")
-    with desk.path.open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(EnvironmentProblem, match="locked by another program"):
-            desk.install("atlas")
     monkeypatch.setattr("os.access", lambda *_: False)
     with pytest.raises(EnvironmentProblem, match="read-only"):
         desk.install("atlas")
@@ -669,10 +654,10 @@ def test_what_is_known_of_the_clients(tmp_path: Path) -> None:
     desk = Desk(tmp_path, text=config(git=GIT))
     desk.install(move=True)
     found = {each.id: look(each, desk.machine, "user") for each in clients().values() if each.user}
-    assert (found["cursor"].entry, found["cursor"].behind, found["cursor"].here) == ("atc", 1, True)
-    assert not found["windsurf"].here
+    assert (found["cursor"]["entry"], found["cursor"]["behind"], found["cursor"]["here"]) == ("atc", 1, True)
+    assert not found["windsurf"]["here"]
     desk.path.write_text("{")
-    assert "line 1" in look(desk.client, desk.machine, "user").problem
+    assert "line 1" in look(desk.client, desk.machine, "user")["problem"]
 
 
 # -- hostile files -----------------------------------------------------------------------------------------------------
@@ -723,10 +708,7 @@ def test_a_file_that_cannot_be_edited_is_said_with_its_place_and_stays(
 
 def test_a_huge_file_and_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     desk = Desk(tmp_path, "codex", "#" * 250_001)
-    with pytest.raises(ConfigProblem, match="more than 250,000 characters"):
-        desk.install("atlas")
-    desk.path.write_bytes(b"#" * 1_000_001)
-    with pytest.raises(ConfigProblem, match="1,000,001 bytes"):
+    with pytest.raises(ConfigProblem, match="250,001 bytes"):
         desk.install("atlas")
     desk.path.write_bytes(b"# ok\n# \xff\n")
     with pytest.raises(ConfigProblem, match=r"line 2, column 1: .*no UTF-8"):

@@ -18,31 +18,18 @@ from typing import Any, Literal
 import platformdirs
 from pydantic import BaseModel, ConfigDict
 
-from atc._host.extras import requirement
 from atc.errors import UsageError
 from atc.tools.mcp.spec import read_specs
 
 Platform = Literal["linux", "mac", "windows"]
 Scope = Literal["user", "project"]
 Form = Literal["json", "toml", "yaml"]
+_HERE: Platform = "mac" if sys.platform == "darwin" else "windows" if sys.platform == "win32" else "linux"
 _VARIABLE = re.compile(r"\$\{([A-Z_]+):-([^}]*)\}")
 
 
 class Dialect(BaseModel):
-    """How a client writes one server.
-
-    Attributes:
-        command: the key of the program. ``joined``: it holds the program and its words, as one list.
-        env: the key of the variables.
-        url: the key of an address of streamable HTTP. ``headers``: the key of its headers.
-        constants: what else stands in an entry of ours.
-        named: the key that repeats the server's name; empty if none does.
-        http: values of ``type`` that mean streamable HTTP, beside ``http`` and ``streamable-http``.
-        untyped: what an address without a ``type`` is.
-        dropped: keys that a server does without behind ATC: words for people, and limits of time.
-        variables: how the client writes variables that it fills in: ``${NAME}`` (plain), ``${env:NAME}`` (env), or not.
-        dollar: whether it fills in ``$NAME``, too.
-    """
+    """How a client writes one server; the head of ``clients.toml`` says what each field means."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -61,17 +48,7 @@ class Dialect(BaseModel):
 
 
 class Client(BaseModel):
-    """One client.
-
-    Attributes:
-        id: its word on the command line. ``title``: its name.
-        form: how its file is written. ``key``: that of its servers.
-        user: the files of a user by platform, or for ``any``; the first that exists is meant.
-        project: the file of a project, relative to its folder; empty if it has none.
-        folders: folders that show that the client is here, where that of its file would not.
-        entry: how it writes a server.
-        source: the page that says so. ``notes``: what a user should know.
-    """
+    """One client, a record of ``clients.toml``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -85,11 +62,6 @@ class Client(BaseModel):
     entry: Dialect = Dialect()
     source: str
     notes: str = ""
-
-
-def this_platform() -> Platform:
-    """The platform of this process."""
-    return "mac" if sys.platform == "darwin" else "windows" if sys.platform == "win32" else "linux"
 
 
 @dataclass(frozen=True)
@@ -108,7 +80,7 @@ class Machine:
     project: Path = field(default_factory=Path.cwd)
     state: Path = field(default_factory=lambda: platformdirs.user_config_path("atc") / "mcp")
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    platform: Platform = field(default_factory=this_platform)
+    platform: Platform = _HERE
 
     def path(self, pattern: str) -> Path:
         """``${NAME:-DEFAULT}`` and ``~`` in a pattern, filled in."""
@@ -133,15 +105,12 @@ def client_named(name: str) -> Client:
     Raises:
         UsageError: none is called so.
     """
-    wanted = _bare(name)
-    found = next((each for each in clients().values() if wanted in (_bare(each.id), _bare(each.title))), None)
-    if found is None:
-        near = get_close_matches(name[:50], clients(), 1)
-        meant = f"did you mean {near[0]}? It knows " if near else ""
-        raise UsageError(
-            f"{name!r} is no client that ATC knows: {meant}{', '.join(clients())}; or paste the entry by hand"
-        )
-    return found
+    for each in clients().values():
+        if _bare(name) in (_bare(each.id), _bare(each.title)):
+            return each
+    near = get_close_matches(name[:50], clients(), 1)
+    meant = f"did you mean {near[0]}? It knows " if near else ""
+    raise UsageError(f"{name!r} is no client that ATC knows: {meant}{', '.join(clients())}; or paste the entry by hand")
 
 
 @dataclass(frozen=True)
@@ -150,15 +119,13 @@ class Place:
 
     Attributes:
         path: as it is named; it may be a link.
-        scope: whose it is. ``chosen``: whether the user named the file.
-        here: whether the client seems to be installed: its file or its folder is there.
-        missing: the folder whose absence says that it is not.
+        missing: the folder whose absence says that the client is not installed; ``None`` if it seems to be.
+        chosen: whether the user named the file.
     """
 
     path: Path
     scope: Scope
-    here: bool
-    missing: Path
+    missing: Path | None = None
     chosen: bool = False
 
 
@@ -169,21 +136,20 @@ def place_of(client: Client, machine: Machine, *, scope: Scope = "user", config:
         UsageError: it has no file of that scope.
     """
     if config is not None:
-        path = Path(os.path.abspath(config))
-        return Place(path, scope, True, path.parent, chosen=True)
+        return Place(Path(os.path.abspath(config)), scope, chosen=True)
     if scope == "project":
         if not client.project:
             raise UsageError(f"{client.title} has no configuration of a project: leave out --scope project")
-        return Place(machine.project / client.project, scope, machine.project.is_dir(), machine.project)
+        return Place(machine.project / client.project, scope, None if machine.project.is_dir() else machine.project)
     patterns = client.user.get(machine.platform) or client.user.get("any")
     if not patterns:
         raise UsageError(f"{client.title} has no configuration of a user that ATC can edit: use --scope project")
     paths = [machine.path(pattern) for pattern in patterns]
-    there = [path for path in paths if os.path.lexists(path)]
+    if there := [path for path in paths if os.path.lexists(path)]:
+        return Place(there[0], scope)
     shown = [machine.path(folder) for folder in client.folders]
     installed = [path for path in paths if any(folder.is_dir() for folder in shown or [path.parent])]
-    path = (there or installed or paths)[0]
-    return Place(path, scope, bool(there or installed), shown[0] if shown else path.parent)
+    return Place(installed[0], scope) if installed else Place(paths[0], scope, (*shown, paths[0].parent)[0])
 
 
 # -- one server in a client's file: ATC's own, and those of others as ATC would run them -------------------------------
@@ -197,11 +163,7 @@ _FILLED = {
 """What stands in the braces where the client and ATC both fill in a variable: its name, and perhaps a default."""
 _DOLLAR = re.compile(r"\$[A-Za-z_]")
 _OTHERS = re.compile(r"(?<!\$)\{(?:env|file):")
-_HTTP = ("http", "streamable-http")
-_STDIO = ("stdio", "local")
 _RESERVED = frozenset({"__proto__", "constructor", "prototype"})
-_COMMAND = frozenset({"command", "args", "env", "cwd"})
-_ADDRESS = frozenset({"url", "headers"})
 
 
 def own_command(program: str | None = None, python: str = sys.executable) -> list[str]:
@@ -212,43 +174,19 @@ def own_command(program: str | None = None, python: str = sys.executable) -> lis
         python: the interpreter.
 
     Raises:
-        UsageError: it runs from a folder that will be deleted, and what it was installed from is gone.
+        UsageError: it runs from a folder that will be deleted.
     """
     program = sys.argv[0] if program is None else program
-    name = PurePath(program).name
-    if name == "__main__.py":
+    found = shutil.which(program if PurePath(program).stem == "atc" else "atc")
+    if PurePath(program).name == "__main__.py" or found is None:
         return [python, "-m", "atc"]
-    found = shutil.which(program) if PurePath(program).stem == "atc" else None
-    path = os.path.abspath(found or shutil.which("atc") or "")
-    if found is None and not os.path.isfile(path):
-        return [python, "-m", "atc"]
-    if _passes(path):
-        # uvx and `pipx run` keep what they run for a while only: the client calls them in its turn
-        if uvx := shutil.which("uvx"):
-            return [uvx, "--from", _again(), "atc"]
-        if pipx := shutil.which("pipx"):
-            return [pipx, "run", "--spec", _again(), "atc"]
-        return [python, "-m", "atc"]
-    return [path]
-
-
-def _again() -> str:
-    """This installation, as uvx and ``pipx run`` take it: by where it came from, for no index may have it."""
-    wanted = requirement("mcp")
-    place = wanted.rpartition("[")[0]
-    if os.path.isabs(place) and not os.path.exists(place):
+    parts = Path(os.path.realpath(found)).parts
+    if any(part.startswith(("archive-v", "environments-v")) for part in parts) or {"pipx", ".cache"} <= {*parts}:
         raise UsageError(
-            f"uvx or `pipx run` keeps this ATC for a while only, and {place}, which it was made from, is gone: install "
-            "it to stay (`uv tool install` or `pipx install`), then run `atc mcp install` again"
+            "uvx or `pipx run` keeps this ATC for a while only: install it to stay (`uv tool install` or "
+            "`pipx install`), then run `atc mcp install` again"
         )
-    return wanted
-
-
-def _passes(path: str) -> bool:
-    """Whether a program stands in a folder that uvx or ``pipx run`` may delete."""
-    parts = Path(os.path.realpath(path)).parts
-    cached = any(part in (".cache", "cache", "Caches", "Cache") for part in parts)
-    return any(part.startswith(("archive-v", "environments-v")) for part in parts) or (cached and "pipx" in parts)
+    return [os.path.abspath(found)]
 
 
 def own_entry(client: Client, name: str, words: Sequence[str]) -> dict[str, Any]:
@@ -264,10 +202,7 @@ def words_of(client: Client, entry: Any) -> list[str]:
     if not isinstance(entry, Mapping):
         return []
     command, args = entry.get(client.entry.command), entry.get("args")
-    words: list[Any] = [
-        *(command if isinstance(command, list) else [command]),
-        *(args if isinstance(args, list) else []),
-    ]
+    words = [*(command if isinstance(command, list) else [command]), *(args if isinstance(args, list) else [])]
     return words if all(isinstance(word, str) for word in words) else []
 
 
@@ -295,22 +230,22 @@ def movable(client: Client, name: str, entry: Any, environ: Mapping[str, str]) -
     dialect = client.entry
     ours = {dialect.command: "command", dialect.env: "env", dialect.url: "url", dialect.headers: "headers"}
     left_out = {"type", "transport", "enabled", *dialect.dropped}
-    empty: tuple[Any, ...] = (None, "", [], {}, False)
     made: dict[str, Any] = {
-        str(ours.get(key, key)): value for key, value in entry.items() if key not in left_out and value not in empty
+        str(ours.get(key, key)): value
+        for key, value in entry.items()
+        if key not in left_out and value not in (None, "", [], {}, False)
     }
     if dialect.joined and isinstance(made.get("command"), list):
         made["command"], *made["args"] = made["command"]
-    kind = entry.get("type", entry.get("transport"))
-    if not made.keys() & {"command", "url"}:
+    runs = "command" in made
+    if not runs and "url" not in made:
         return "it has neither a command nor an address"
-    if "command" not in made and kind is None and (dialect.untyped == "sse" or dialect.url not in entry):
-        kind = "sse"
-    if kind not in (None, *(_STDIO if "command" in made else (*_HTTP, *dialect.http))):
+    usual = "stdio" if runs else dialect.untyped if dialect.url in entry else "sse"
+    kind = entry.get("type", entry.get("transport", usual))
+    if kind not in (("stdio", "local") if runs else ("http", "streamable-http", *dialect.http)):
         return f"it is of the type {kind!r}" + (", and ATC speaks streamable HTTP" if "url" in made else "")
-    known = _COMMAND if "command" in made else _ADDRESS
-    if strange := [key for key in made if key not in known]:
-        return f"ATC has nothing for its {', '.join(map(repr, strange))}"
+    if strange := made.keys() - ({"command", "args", "env", "cwd"} if runs else {"url", "headers"}):
+        return f"ATC has nothing for its {', '.join(map(repr, sorted(strange)))}"
     if problem := _variables(dialect, made, environ):
         return problem
     try:

@@ -21,7 +21,7 @@ from atc.errors import EnvironmentProblem, UsageError
 from atc.tools.parse import parse_document
 
 LIMITS = {"json": 16_000_000, "toml": 250_000, "yaml": 250_000}
-"""Characters that a file may have, by its form."""
+"""Bytes that a file may have, by its form."""
 _INDENTS = ((2, 2, 0), (2, 4, 2), (4, 2, 0), (4, 4, 2), (4, 6, 4))
 """Of YAML: columns of a mapping, of a list, and of the dash in it, as people write them."""
 Edit = Callable[[Any, Callable[[], Any]], None]
@@ -35,18 +35,17 @@ class ConfigProblem(UsageError):
     """A configuration cannot be read or edited. Nothing was written.
 
     Attributes:
-        what: without the place. ``file``: which one, once it is known.
+        what: without the file. ``file``: which one, once it is known.
         paste: what the user can add by hand; empty if there is nothing.
     """
 
-    def __init__(self, what: str, *, line: int = 0, column: int = 0) -> None:
+    def __init__(self, what: str) -> None:
         super().__init__(what)
-        self.what, self.line, self.column, self.file, self.paste = what, line, column, "", ""
+        self.what, self.file, self.paste = what, "", ""
 
     def __str__(self) -> str:
-        where = [self.file, f"line {self.line}, column {self.column}" if self.line else ""]
         paste = f". Nothing was written. By hand, it is\n{self.paste}" if self.paste else ""
-        return ": ".join(filter(None, [", ".join(filter(None, where)), self.what])) + paste
+        return ": ".join(filter(None, [self.file, self.what])) + paste
 
 
 @dataclass(frozen=True)
@@ -68,11 +67,8 @@ class Document:
         """Parse a text.
 
         Raises:
-            ConfigProblem: it is not of the client's form, too long, nested too deeply, or has something else where
-                servers belong.
+            ConfigProblem: it is not of the client's form, too deep, or has something else where servers belong.
         """
-        if len(text) > LIMITS[client.form]:
-            raise ConfigProblem(f"it has more than {LIMITS[client.form]:,} characters, and ATC edits none so long")
         try:
             data = _READERS[client.form](text) if text.strip() else None
             if _is_deep(data):
@@ -295,7 +291,7 @@ def _read_json(text: str) -> Any:
             what = "a comment stands here, and ATC cannot keep comments in JSON"
         elif rest[:1] in ("}", "]", ",") and text[: error.pos + 1].rstrip("]} \t\r\n").endswith(","):
             what = "a comma stands before the end, which ATC cannot keep"
-        raise ConfigProblem(what, line=error.lineno, column=error.colno) from None
+        raise ConfigProblem(f"line {error.lineno}, column {error.colno}: {what}") from None
     except ValueError as error:
         raise ConfigProblem(str(error)) from None
 

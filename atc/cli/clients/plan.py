@@ -78,7 +78,7 @@ class Plan:
             The copy; ``None`` if there was no file, or it does not change.
 
         Raises:
-            EnvironmentProblem: the file was changed meanwhile, or is locked. Nothing of it was written.
+            EnvironmentProblem: the file was changed meanwhile. Nothing of it was written.
         """
         copy = self.state.copy(self.file.content) if self.changes and self.file.content is not None else None
         servers, record = self.state.servers(), self.state.record()
@@ -126,32 +126,38 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
         UsageError: the client is not here, no tools are named, or the name is another server's.
         ConfigProblem: the file cannot be read or edited; ``paste`` says what to add by hand.
     """
-    state, file = opened(client, place, machine)
-    if file.content is None and not place.here:
+    try:
+        return _installed(client, place, machine, wanted)
+    except ConfigProblem as problem:
+        name, words = wanted.name or NAME, [*wanted.command, "mcp", *_told(wanted)]
+        problem.file, problem.paste = str(place.path), snippet(client, {name: own_entry(client, name, words)})
+        raise
+
+
+def _installed(client: Client, place: Place, machine: Machine, wanted: Wanted) -> Plan:
+    state, file = State(client, place, machine), ConfigFile.read(client, place, machine)
+    if file.content is None and place.missing is not None:
         raise UsageError(
             f"{client.title} was not found: there is no {place.missing}. Install and start it once, or name its file "
             "with --config"
         )
-    record, servers = state.record(), state.servers()
-    try:
-        document = Document.read(client, file.text)
-        present = document.servers
-        name = _name(client, present, wanted.name, record)
-        _still_there(servers, present, record)
-        before = None if file.content is None else file.text
-        record = None if record and record.before == before else record  # an installation or an undoing was cut off
-        document, moved, kept = _move(document, servers, machine) if wanted.move else (document, [], {})
-        renamed = record.name if record and record.name != name and is_atc(client, present.get(record.name)) else ""
-        old = present.get(name) or present.get(renamed) or {}
-        words = [*wanted.command, "mcp", *_arguments(client, old, wanted, servers, state, kept)]
-        entry = {**old, **own_entry(client, name, words)}
-        document = document.take(renamed) if renamed else document
-        document = document.put(name, entry) if present.get(name) != entry else document
-    except ConfigProblem as problem:
-        words = [*wanted.command, "mcp", *_told(wanted)]
-        name = wanted.name or NAME
-        problem.file, problem.paste = str(file.path), snippet(client, {name: own_entry(client, name, words)})
-        raise
+    record, servers, document = state.record(), state.servers(), Document.read(client, file.text)
+    present = document.servers
+    name = _name(client, present, wanted.name, record)
+    for each, made in (record.behind if record else {}).items():  # one that never left the file: it was cut off
+        if record and servers.get(each) == made and present.get(each) == record.taken[each]:
+            del servers[each]
+    before = None if file.content is None else file.text
+    record = None if record and record.before == before else record  # an installation or an undoing was cut off
+    document, moved, kept = _move(document, servers, machine) if wanted.move else (document, [], {})
+    renamed = record.name if record and record.name != name and is_atc(client, present.get(record.name)) else ""
+    old = present.get(name) or present.get(renamed) or {}
+    entry = {
+        **old,
+        **own_entry(client, name, [*wanted.command, "mcp", *_arguments(client, old, wanted, servers, state, kept)]),
+    }
+    document = document.take(renamed) if renamed else document
+    document = document.put(name, entry) if present.get(name) != entry else document
     taken = {each: present[each] for each in moved}
     if record is None and name in present:
         taken[name] = present[name]
@@ -180,62 +186,32 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
     return plan
 
 
-@dataclass(frozen=True)
-class Found:
-    """What is known of one client on this machine, without changing anything.
-
-    Attributes:
-        here: whether it seems to be installed. ``entry``: the name of ATC's entry; empty if it has none.
-        behind: how many servers moved behind it. ``problem``: why its file cannot be read.
-    """
-
-    client: Client
-    place: Place
-    here: bool
-    entry: str = ""
-    behind: int = 0
-    problem: str = ""
-
-
-def look(client: Client, machine: Machine, scope: Scope) -> Found:
-    """What is known of a client here.
+def look(client: Client, machine: Machine, scope: Scope) -> dict[str, Any]:
+    """What is known of a client here, without changing anything.
 
     Raises:
         UsageError: it has no file of that scope.
     """
     place = place_of(client, machine, scope=scope)
-    here = place.here if scope == "user" else os.path.lexists(place.path)
+    here = place.missing is None if scope == "user" else os.path.lexists(place.path)
+    found: dict[str, Any] = {"client": client.id, "title": client.title, "path": str(place.path), "here": here}
+    found |= {"entry": None, "behind": 0, "problem": None}
     try:
-        state, file = opened(client, place, machine)
-        servers = Document.read(client, file.text).servers
-        ours = [name for name, entry in servers.items() if is_atc(client, entry)]
-        return Found(client, place, here, ", ".join(ours), len(state.servers()))
+        servers = Document.read(client, ConfigFile.read(client, place, machine).text).servers
+        found["entry"] = ", ".join(name for name, entry in servers.items() if is_atc(client, entry)) or None
+        found["behind"] = len(State(client, place, machine).servers())
     except (UsageError, OSError) as error:
-        return Found(client, place, here, problem=str(error))
+        found["problem"] = f"{place.path}: {error}" if isinstance(error, ConfigProblem) else str(error)
+    return found
 
 
 # -- the pieces --------------------------------------------------------------------------------------------------------
 
 
-def opened(client: Client, place: Place, machine: Machine) -> tuple[State, ConfigFile]:
-    default = place.scope == "user" and (
-        not place.chosen or place.path == place_of(client, machine).path if client.user else False
-    )
-    state = State(machine.state, client, place.path, default=default)
-    known = state.record() if default else None
-    if known is not None and known.path != str(place.path):  # the client has another file now
-        state = State(machine.state, client, place.path, default=False)
-    try:
-        return state, ConfigFile.read(client, place, machine)
-    except ConfigProblem as problem:
-        problem.file = str(place.path)
-        raise
-
-
 def _name(client: Client, present: Mapping[str, Any], name: str | None, record: Record | None) -> str:
     ours = [each for each, entry in present.items() if is_atc(client, entry)]
     if name is None:
-        name = record.name if record and record.name in (*ours, NAME) else only_one(ours) or NAME
+        name = record.name if record and record.name in (*ours, NAME) else _only_one(ours) or NAME
     if not name.isprintable() or not 0 < len(name) <= 64:
         raise UsageError(f"--name {name!r} is no name for a server: take letters, digits and - of at most 64")
     if name in present and name not in ours:
@@ -243,7 +219,7 @@ def _name(client: Client, present: Mapping[str, Any], name: str | None, record: 
     return name
 
 
-def only_one(ours: Sequence[str]) -> str:
+def _only_one(ours: Sequence[str]) -> str:
     if len(ours) > 1:
         raise UsageError(f"several entries start ATC ({', '.join(map(repr, ours))}): say which one with --name")
     return ours[0] if ours else ""
@@ -325,13 +301,6 @@ def _only_here(tools: Sequence[str]) -> Iterator[str]:
                 yield f"give {spec.command[0]!r} of {spec.name or spec.location} with its whole path, {program}"
 
 
-def _still_there(servers: dict[str, Any], present: Mapping[str, Any], record: Record | None) -> None:
-    """Forget servers behind ATC that never left the client's file: an installation was cut off."""
-    for name, made in (record.behind if record else {}).items():
-        if record and servers.get(name) == made and present.get(name) == record.taken[name]:
-            del servers[name]
-
-
 # -- the undoing -------------------------------------------------------------------------------------------------------
 
 
@@ -344,33 +313,37 @@ def plan_uninstall(client: Client, place: Place, machine: Machine, *, name: str 
         UsageError: several entries start ATC and none is named, or the folder of the file is gone.
         ConfigProblem: the file cannot be read or edited.
     """
-    state, file = opened(client, place, machine)
+    try:
+        return _undone(client, place, machine, name)
+    except ConfigProblem as problem:
+        problem.file = str(place.path)
+        raise
+
+
+def _undone(client: Client, place: Place, machine: Machine, name: str | None) -> Plan:
+    state, file = State(client, place, machine), ConfigFile.read(client, place, machine)
     record, servers = state.record(), state.servers()
     if file.content is None and (record or servers) and not place.path.parent.is_dir():
         raise UsageError(f"there is no {place.path.parent}: the servers that moved are in {state.servers_path}")
     as_written = record is not None and record.after == digest(file.text) and servers == record.behind
     if record is not None and as_written and name in (None, record.name) and file.content is not None:
-        moved = list(record.behind)
-        return Plan(client, place, state, file, record.name, record.before, None, {}, moved, notes=file.notes)
-    try:
-        document = Document.read(client, file.text)
-        present = document.servers
-        ours = [each for each, entry in present.items() if is_atc(client, entry)]
-        known = record.name if record else ""
-        if name is not None and name not in (*ours, known):
-            raise UsageError(f"no entry {name!r} starts ATC in {place.path}: it has {', '.join(ours) or 'none'}")
-        name = name or (known if known in ours else only_one(ours)) or known or NAME
-        plan = Plan(client, place, state, file, name, None, None, dict(servers), notes=file.notes)
-        if name in ours:
-            document = document.take(name)
-        elif name in present and record is not None:
-            plan.kept[name] = "it is not ATC any more"
-        for each, entry in (record.taken if record else {}).items():
-            if _comes_back(plan, each, entry, document.servers.get(each), record.behind if record else {}):
-                document = document.put(each, entry)
-    except ConfigProblem as problem:
-        problem.file = str(file.path)
-        raise
+        return Plan(
+            client, place, state, file, record.name, record.before, None, {}, [*record.behind], notes=file.notes
+        )
+    document = Document.read(client, file.text)
+    ours = [each for each, entry in document.servers.items() if is_atc(client, entry)]
+    known = record.name if record else ""
+    if name is not None and name not in (*ours, known):
+        raise UsageError(f"no entry {name!r} starts ATC in {place.path}: it has {', '.join(ours) or 'none'}")
+    name = name or (known if known in ours else _only_one(ours)) or known or NAME
+    plan = Plan(client, place, state, file, name, None, None, dict(servers), notes=file.notes)
+    if name in ours:
+        document = document.take(name)
+    elif name in document.servers and record is not None:
+        plan.kept[name] = "it is not ATC any more"
+    for each, entry in (record.taken if record else {}).items():
+        if _comes_back(plan, each, entry, document.servers.get(each), record.behind if record else {}):
+            document = document.put(each, entry)
     for each in plan.servers:
         plan.kept.setdefault(each, f"it was added behind ATC, and stays in {state.servers_path}")
     plan.notes += [RELAID] * bool(document.relaid)

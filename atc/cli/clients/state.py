@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,12 +21,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from atc._host.files import lock, make_private, write_whole
-from atc.cli.clients.clients import Client, Machine, Place
+from atc.cli.clients.clients import Client, Machine, Place, place_of
 from atc.cli.clients.documents import LIMITS, ConfigProblem
 from atc.errors import EnvironmentProblem, UsageError
 
 MOST_COPIES = 20
-_MAX_STATE = 64_000_000
 _COPY = re.compile(r"\.[0-9]{8}T[0-9]{6}[0-9]{6}Z\.bak\Z")
 
 
@@ -56,22 +55,19 @@ class Record(BaseModel):
 
 
 def digest(text: str) -> str:
-    """A digest of a file's text."""
+    """A digest of a file's text, or of its path."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class State:
-    """The records of one configuration file.
+    """The records of one configuration file. That which the client has for this user has records of short names."""
 
-    Args:
-        folder: of all records.
-        path: the configuration.
-        default: whether it is the one that the client has for this user, whose records have short names.
-    """
-
-    def __init__(self, folder: Path, client: Client, path: Path, *, default: bool) -> None:
-        digest = "" if default else "-" + hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:10]
-        self.folder, self.key = folder, f"{client.id}{digest}"
+    def __init__(self, client: Client, place: Place, machine: Machine) -> None:
+        self.folder, self.key = machine.state, client.id
+        usual = place.scope == "user" and bool(client.user) and place.path == place_of(client, machine).path
+        known = self.record() if usual else None
+        if not usual or (known is not None and known.path != str(place.path)):  # or the client has another file now
+            self.key += f"-{digest(str(place.path))[:10]}"
 
     @property
     def servers_path(self) -> Path:
@@ -88,9 +84,10 @@ class State:
         Raises:
             EnvironmentProblem: the record is damaged.
         """
-        content = _read(self._record_path)
         try:
-            return None if content is None else Record.model_validate_json(content)
+            return Record.model_validate_json(self._record_path.read_bytes())
+        except FileNotFoundError:
+            return None
         except ValidationError:
             raise EnvironmentProblem(
                 f"{self._record_path} is damaged, or of another version of ATC",
@@ -110,15 +107,15 @@ class State:
         Raises:
             EnvironmentProblem: the file is damaged.
         """
-        content = _read(self.servers_path)
         try:
-            found = {} if content is None else json.loads(content)
-            servers = found.get("mcpServers", {}) if isinstance(found, dict) else None
-        except (ValueError, RecursionError):
-            servers = None
-        if not isinstance(servers, dict):
-            raise EnvironmentProblem(f"{self.servers_path} is damaged", fix="repair its JSON, then try again")
-        return servers
+            servers = json.loads(self.servers_path.read_bytes()).get("mcpServers", {})
+            if isinstance(servers, dict):
+                return servers
+        except FileNotFoundError:
+            return {}
+        except (ValueError, AttributeError, RecursionError):
+            pass
+        raise EnvironmentProblem(f"{self.servers_path} is damaged", fix="repair its JSON, then try again")
 
     def keep_servers(self, servers: Mapping[str, Any]) -> None:
         """Write the servers behind ATC; without any, there is no file."""
@@ -148,7 +145,7 @@ def alone(folder: Path) -> Iterator[None]:
     """
     make_private(folder)
     folder.chmod(0o700)
-    with open(folder / ".lock", "a", opener=_private) as file:
+    with open(folder / ".lock", "a", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
         try:
             lock(file)
         except BlockingIOError:
@@ -156,22 +153,7 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
-def _read(path: Path) -> str | None:
-    try:
-        if path.stat().st_size > _MAX_STATE:
-            raise UsageError(f"{path} is larger than {_MAX_STATE:,} bytes: it is not what ATC wrote")
-        return path.read_bytes().decode("utf-8", "replace")
-    except FileNotFoundError:
-        return None
-
-
 # -- a client's file: read within bounds, and written in one piece if nobody has changed it meanwhile ------------------
-
-_BYTES_A_CHARACTER = 4
 
 
 @dataclass(frozen=True)
@@ -217,17 +199,14 @@ class ConfigFile:
             raise UsageError(f"{path} is no file: name another one with --config")
         if status.st_uid != os.geteuid() and os.geteuid() != 0:
             raise UsageError(f"{path} belongs to another user, whose file it would not stay: run ATC as that user")
-        limit = LIMITS[client.form]
-        if status.st_size > limit * _BYTES_A_CHARACTER:
+        if status.st_size > LIMITS[client.form]:
             raise ConfigProblem(f"it has {status.st_size:,} bytes, and ATC edits none so long")
         content = target.read_bytes()
-        mark = content.startswith(codecs.BOM_UTF8)
         try:
-            text = content[len(codecs.BOM_UTF8) if mark else 0 :].decode("utf-8")
+            return cls(path, target, content, content.decode("utf-8-sig"), content.startswith(codecs.BOM_UTF8), status)
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
-            raise ConfigProblem("it is no UTF-8 text", line=line, column=1) from None
-        return cls(path, target, content, text, mark, status)
+            raise ConfigProblem(f"line {line}, column 1: it is no UTF-8 text") from None
 
     @property
     def notes(self) -> list[str]:
@@ -244,7 +223,7 @@ class ConfigFile:
             private: whether a new file is for its owner alone.
 
         Raises:
-            EnvironmentProblem: it was changed since it was read, or another program has it locked.
+            EnvironmentProblem: it was changed since it was read, or is read-only.
         """
         if self.content is None:
             self.target.parent.mkdir(parents=True, exist_ok=True)
@@ -264,21 +243,7 @@ class ConfigFile:
         self.target.unlink()
 
     def _unchanged(self) -> None:
-        changed = EnvironmentProblem(f"{self.path} was changed by another program just now", fix="try again")
-        if Path(os.path.realpath(self.path)) != self.target:
-            raise changed
-        try:
-            with self.target.open("rb") as file:
-                with suppress(OSError):  # a file system without locks
-                    try:
-                        lock(file)
-                    except BlockingIOError:
-                        locked = f"{self.path} is locked by another program"
-                        raise EnvironmentProblem(locked, fix="close it, then try again") from None
-                now = file.read(len(self.content or b"") + 1)
-        except FileNotFoundError:
-            if self.content is None:
-                return
-            raise changed from None
-        if now != self.content:
-            raise changed
+        there = os.path.lexists(self.target)
+        now = self.target.read_bytes() if there else None
+        if now != self.content or Path(os.path.realpath(self.path)) != self.target:
+            raise EnvironmentProblem(f"{self.path} was changed by another program just now", fix="try again")

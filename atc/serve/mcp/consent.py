@@ -63,7 +63,7 @@ class _Page:
         asked = self._own.waiting(name)
         if asked is None:
             return _gone()
-        back, state = asked["params"]["redirect_uri"], asked["params"]["state"]
+        back, state = asked["redirect_uri"], asked["state"]
         if fields.get("decision") != "allow":
             self._own.deny(name)
             return _sent(construct_redirect_uri(back, error="access_denied", state=state, iss=self._own.url))
@@ -74,7 +74,7 @@ class _Page:
 
 
 def _shown(name: str, asked: Mapping[str, Any], wrong: bool = False) -> Response:
-    parts = urlsplit(asked["params"]["redirect_uri"])
+    parts = urlsplit(asked["redirect_uri"])
     web = parts.scheme in ("http", "https")
     origin = f"{parts.scheme}://{parts.netloc}" if web else f"{parts.scheme}:"
     target = origin if web else f"the application behind {origin}"

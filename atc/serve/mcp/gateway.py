@@ -7,7 +7,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,26 +48,6 @@ DIRECT_TOKENS = 600
 """Tokens that the definitions of tools may take together which ``--direct auto`` chooses, if nobody says otherwise."""
 STUB_TOKENS = 450
 """Tokens that the stubs of all tools may take in the description of ``run_program``, if nobody says otherwise."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """A tool that a search found: its name and what it does, in a line."""
-
-    name: str
-    about: str
-
-
-@dataclass(frozen=True)
-class Documents:
-    """Tools as typed Python functions.
-
-    Attributes:
-        unknown: names that no tool has, each with names that may be meant.
-    """
-
-    stubs: str
-    unknown: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -279,8 +259,8 @@ class Gateway:
 
     # -- looking up ----------------------------------------------------------------------------------------------------
 
-    async def search(self, client: Client, query: str, limit: int = 8) -> list[Found]:
-        """The likeliest tools for a query, the likeliest first.
+    async def search(self, client: Client, query: str, limit: int = 8) -> list[dict[str, str]]:
+        """The likeliest tools for a query, the likeliest first: the ``name`` of each, and ``about`` it in a line.
 
         Raises:
             UsageError: the query is empty, or there is no tool.
@@ -292,10 +272,12 @@ class Gateway:
         assert self._finder is not None
         found = await self._finder.search(query, max(1, min(limit, MAX_FOUND)) + min(hidden, MAX_HIDDEN))
         shown = [(name, tool) for name, tool in found.items() if name in seen][:limit]
-        return [Found(name, one_line(tool.protocol.description, MAX_ABOUT)) for name, tool in shown]
+        return [{"name": name, "about": one_line(tool.protocol.description, MAX_ABOUT)} for name, tool in shown]
 
-    async def docs(self, client: Client, names: Sequence[str], budget: int) -> Documents:
+    async def docs(self, client: Client, names: Sequence[str], budget: int) -> tuple[str, dict[str, list[str]]]:
         """Tools as typed Python functions, with the responses that are documented or were observed.
+
+        And the names that no tool has, each with names that may be meant.
 
         Args:
             names: of the tools; those that are asked for first get the most room.
@@ -315,7 +297,7 @@ class Gateway:
             meant = "".join(f"; perhaps {', '.join(found)}" for found in [*near.values()][:1])
             raise UsageError(f"no tool is named {', '.join(name[:80] for name in missing[:5])}{meant}")
         fit = await _fitted(graph, [name for name in names if name in graph.protocols], budget)
-        return Documents(fit.text, {name[:80]: near.get(name, []) for name in missing})
+        return fit.text, {name[:80]: near.get(name, []) for name in missing}
 
     async def few_stubs(self, client: Client) -> str | None:
         """All tools as functions, where they fit the description of ``run_program``; ``None`` where they do not."""

@@ -8,13 +8,12 @@ latest tokens are kept: codes count once and for a minute, and refresh tokens ch
 from __future__ import annotations
 
 import hmac
-import json
 import re
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,6 +30,7 @@ from mcp.server.auth.provider import (
     TokenError,
 )
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from pydantic import BaseModel, ValidationError
 
 from atc._host.addresses import is_safe_address
 from atc._host.files import make_private, write_whole
@@ -48,8 +48,7 @@ _PLACE = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?|\[[0-9A-Fa-f:]+\](:[0-9]+)?")
 _WEB_SCHEMES = "about blob data file filesystem ftp javascript vbscript view-source ws wss".split()
 
 
-@dataclass
-class Consent:
+class Consent(BaseModel):
     """What the owner agreed to. When a code or a token of it that was used comes again, it is stolen: all end.
 
     Attributes:
@@ -67,6 +66,13 @@ class Consent:
     refresh: str = ""
 
 
+class Kept(BaseModel):
+    """What is on disk: the key that signs clients, who get nothing by that, and the consents by name."""
+
+    key: str
+    consents: dict[str, Consent]
+
+
 @dataclass
 class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
     """The authorization server.
@@ -74,13 +80,11 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     Attributes:
         url: its issuer.
         resource: the server that its tokens are for.
-        phrase: of the owner.
+        phrase: of the owner. No key is made of it: clients could try phrases on what is signed.
         path: of the file in which the key and the consents are kept; only its owner can read it.
         scopes: of every token.
         clock: seconds since 1970.
-        key: signs clients, who get nothing by that. It is not made of the pass phrase: they could try phrases on it.
         passing: signs requests and codes, while the process lasts: what is kept on disk makes none.
-        consents: by the name that their code and tokens have.
         tried: wrong pass phrases, by request.
     """
 
@@ -90,27 +94,31 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     path: Path | None = None
     scopes: list[str] = field(default_factory=list)
     clock: Callable[[], float] = time.time
-    key: str = field(default_factory=secrets.token_urlsafe, repr=False)
+    kept: Kept = field(default_factory=lambda: Kept(key=secrets.token_urlsafe(), consents={}))
     passing: str = field(default_factory=secrets.token_urlsafe, repr=False)
-    consents: dict[str, Consent] = field(default_factory=dict)
     tried: OrderedDict[str, int] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
-        if self.path is not None:
-            self._load(self.path)
+        try:
+            if self.path is not None:
+                make_private(self.path.parent)
+                self.kept = Kept.model_validate_json(self.path.read_bytes())
+        except FileNotFoundError:
+            self._save()
+        except OSError as error:
+            raise EnvironmentProblem(f"{self.path} cannot be read: {error.strerror}") from None
+        except ValidationError:
+            raise UsageError(f"{self.path} is damaged: delete it, and clients are asked to be let in again") from None
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
         """Give a client an id that says what it registered: it may ask the owner, and nothing else."""
-        uris = [str(uri) for uri in client_info.redirect_uris or ()]
-        if not uris or len(uris) > MAX_REDIRECTS or not all(map(redirect_allowed, uris)):
+        said = client_info.model_dump(mode="json", include={"redirect_uris", "token_endpoint_auth_method"})
+        uris = said["redirect_uris"] or []
+        if not 0 < len(uris) <= MAX_REDIRECTS or not all(map(redirect_allowed, uris)):
             raise RegistrationError(
                 "invalid_redirect_uri", "redirect addresses are https, http on this machine, or an application's own"
             )
-        said = {
-            "redirect_uris": uris,
-            "token_endpoint_auth_method": client_info.token_endpoint_auth_method,
-            "client_name": (client_info.client_name or "")[:80],
-        }
+        said["client_name"] = (client_info.client_name or "")[:80]
         client_info.client_id = self._signed("client", client_info.client_id, said)
         if len(client_info.client_id) > MAX_CLIENT:
             raise RegistrationError("invalid_redirect_uri", "the redirect addresses are too long: register fewer")
@@ -121,53 +129,49 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         said = self._read("client", client_id)
         if said is None:
             return None
-        return OAuthClientInformationFull(
-            client_id=client_id,
-            client_secret=None if said["token_endpoint_auth_method"] == "none" else self._secret(client_id),
-            grant_types=["authorization_code", "refresh_token"],
-            scope=" ".join(self.scopes) or None,
-            **{name: said[name] for name in ("redirect_uris", "token_endpoint_auth_method", "client_name")},
-        )
+        secret = None if said["said"]["token_endpoint_auth_method"] == "none" else self._secret(client_id)
+        scope = " ".join(self.scopes) or None
+        return OAuthClientInformationFull(client_id=client_id, client_secret=secret, scope=scope, **said["said"])
 
     async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
         if params.resource is not None and params.resource.rstrip("/") != self.resource.rstrip("/"):
             raise AuthorizeError("invalid_target", "this authorization server is for one resource alone")
         if len(params.code_challenge) != 43 or len(params.state or "") > MAX_STATE:
             raise AuthorizeError("invalid_request", "code_challenge must be of S256, and state short")
-        said = {"client": client.client_id, "name": client.client_name, "params": params.model_dump(mode="json")}
+        said = {"client": client.client_id, "name": client.client_name, **params.model_dump(mode="json")}
         return f"{self.url}/consent?request={self._signed('request', secrets.token_hex(16), said, ASKED_S)}"
 
     def waiting(self, request: str) -> Mapping[str, Any] | None:
-        """What a request says that waits for the owner: the ``client``, its ``name`` and its ``params``."""
+        """What a request says that waits for the owner: the ``client``, its ``name``, and what it asked for."""
         said = self._read("request", request)
-        return None if said is None or self._ended(said) or self.tried.get(said["jti"], 0) >= TRIES else said
+        if said is None or said["until"] <= self.clock() or self.tried.get(said["jti"], 0) >= TRIES:
+            return None
+        return {**said["said"], "jti": said["jti"]}
 
     def allow(self, request: str, phrase: str) -> str | None:
         """A code for the client of a request; None where the phrase is not the owner's or nothing waits."""
-        said = self.waiting(request)
-        if said is None:
+        asked = self.waiting(request)
+        if asked is None:
             return None
-        if not hmac.compare_digest(digest_of(phrase.strip()), digest_of(self.phrase)):
-            self._count(said["jti"], 1)
-            return None
-        self._count(said["jti"], TRIES)
-        asked = ("code_challenge", "redirect_uri", "redirect_uri_provided_explicitly")
-        code = {"client": said["client"], "params": {name: said["params"][name] for name in asked}}
-        return self._signed("code", secrets.token_hex(16), code, CODE_S)
+        right = hmac.compare_digest(digest_of(phrase.strip()), digest_of(self.phrase))
+        self._count(asked["jti"], TRIES if right else 1)
+        names = ("client", "code_challenge", "redirect_uri", "redirect_uri_provided_explicitly")
+        said = {name: asked[name] for name in names}
+        return self._signed("code", secrets.token_hex(16), said, CODE_S) if right else None
 
     def deny(self, request: str) -> None:
         """Drop a request."""
-        if (said := self.waiting(request)) is not None:
-            self._count(said["jti"], TRIES)
+        if (asked := self.waiting(request)) is not None:
+            self._count(asked["jti"], TRIES)
 
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
     ) -> AuthorizationCode | None:
         said = self._read("code", authorization_code)
-        if said is not None and said["jti"] in self.consents:
+        if said is not None and said["jti"] in self.kept.consents:
             self._end(said["jti"])
             return None
-        if said is None or said["client"] != client.client_id or self._ended(said):
+        if said is None or said["said"].pop("client") != client.client_id or said["until"] <= self.clock():
             return None
         return AuthorizationCode(
             code=authorization_code,
@@ -176,17 +180,17 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
             client_id=client.client_id,
             resource=self.resource,
             subject=OWNER,
-            **said["params"],
+            **said["said"],
         )
 
     async def exchange_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
         said = self._read("code", authorization_code.code)
-        if said is None or said["jti"] in self.consents:
+        if said is None or said["jti"] in self.kept.consents:
             raise TokenError("invalid_grant", "the code was used")
-        self.consents = {name: each for name, each in self.consents.items() if each.until > self.clock()}
-        self.consents[said["jti"]] = Consent(client.client_id, authorization_code.scopes)
+        self.kept.consents = {name: each for name, each in self.kept.consents.items() if each.until > self.clock()}
+        self.kept.consents[said["jti"]] = Consent(client=client.client_id, scopes=authorization_code.scopes)
         return self._issue(said["jti"])
 
     async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
@@ -196,13 +200,7 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         if not _fits(refresh_token, consent.refresh):
             self._end(name)
             return None
-        return RefreshToken(
-            token=refresh_token,
-            client_id=consent.client,
-            scopes=consent.scopes,
-            expires_at=int(consent.until),
-            subject=OWNER,
-        )
+        return RefreshToken(token=refresh_token, client_id=consent.client, scopes=consent.scopes, subject=OWNER)
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
@@ -240,29 +238,22 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
 
     def _issue(self, name: str) -> OAuthToken:
         access, refresh = (f"{name}.{secrets.token_urlsafe(32)}" for _ in range(2))
-        consent, now = self.consents[name], self.clock()
+        consent, now = self.kept.consents[name], self.clock()
         consent.access, consent.access_until = digest_of(access).hex(), now + ACCESS_S
         consent.refresh, consent.until = digest_of(refresh).hex(), now + REFRESH_S
         self._save()
-        return OAuthToken(
-            access_token=access,
-            expires_in=int(ACCESS_S),
-            refresh_token=refresh,
-            scope=" ".join(consent.scopes) or None,
-        )
+        scope = " ".join(consent.scopes) or None
+        return OAuthToken(access_token=access, expires_in=int(ACCESS_S), refresh_token=refresh, scope=scope)
 
     def _named(self, token: str) -> tuple[str, Consent | None]:
         """The consent that a token names, whether it is one of its own or not."""
         name = token.partition(".")[0]
-        return name, self.consents.get(name)
+        return name, self.kept.consents.get(name)
 
     def _end(self, name: str) -> None:
-        if (consent := self.consents.get(name)) is not None:
+        if (consent := self.kept.consents.get(name)) is not None:
             consent.access = consent.refresh = ""  # it stays itself: else its code would make another one
             self._save()
-
-    def _ended(self, said: Mapping[str, Any]) -> bool:
-        return bool(said["until"] <= self.clock())
 
     def _count(self, name: str, tries: int) -> None:
         self.tried[name] = self.tried.get(name, 0) + tries
@@ -270,39 +261,26 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
             self.tried.popitem(last=False)
 
     def _signed(self, kind: str, name: str, said: Mapping[str, Any], seconds: float = 0.0) -> str:
-        until = self.clock() + seconds
-        return jwt.encode({**said, "aud": kind, "jti": name, "until": until}, self._key(kind), algorithm="HS256")
+        claims = {"said": said, "aud": kind, "jti": name, "until": self.clock() + seconds}
+        return jwt.encode(claims, self._key(kind), algorithm="HS256")
 
     def _read(self, kind: str, signed: str) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = jwt.decode(signed, self._key(kind), algorithms=["HS256"], audience=kind)
+            needed: Any = {"require": ["said", "jti", "until"]}
+            found = jwt.decode(signed, self._key(kind), algorithms=["HS256"], audience=kind, options=needed)
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
             return None
-        return found
+        return dict(found)
 
     def _key(self, kind: str) -> str:
-        return self.key if kind == "client" else self.passing
+        return self.kept.key if kind == "client" else self.passing
 
     def _secret(self, client_id: str) -> str:
-        return hmac.digest(self.key.encode(), client_id.encode(), "sha256").hex()
+        return hmac.digest(self.kept.key.encode(), client_id.encode(), "sha256").hex()
 
     def _save(self) -> None:
         if self.path is not None:
-            consents = {name: asdict(each) for name, each in self.consents.items()}
-            write_whole(self.path, json.dumps({"key": self.key, "consents": consents}))
-
-    def _load(self, path: Path) -> None:
-        try:
-            make_private(path.parent)
-            kept = json.loads(path.read_text("utf-8"))
-            self.key = str(kept["key"])
-            self.consents = {name: Consent(**each) for name, each in kept["consents"].items()}
-        except FileNotFoundError:
-            self._save()
-        except OSError as error:
-            raise EnvironmentProblem(f"{path} cannot be read: {error.strerror}") from None
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise UsageError(f"{path} is damaged: delete it, and clients are asked to be let in again") from None
+            write_whole(self.path, self.kept.model_dump_json())
 
 
 def _fits(token: str, digest: str) -> bool:

@@ -38,6 +38,7 @@ MAX_SOURCES = 8
 TEXT: dict[str, Any] = {"type": "string"}
 TEXTS: dict[str, Any] = {"type": "array", "items": TEXT}
 COUNT: dict[str, Any] = {"type": "integer", "minimum": 1}
+REPLY = TEXT | {"description": "to what the run asked"}
 ANY: dict[str, Any] = {}
 
 
@@ -126,17 +127,15 @@ GOOD = ("answered", "planned", "waiting")
 
 async def _search(request: ToolRequest) -> Answer:
     limit = request.count("limit", 8, MAX_FOUND)
-    found = await request.gateway.search(request.client, request.text("query"), limit)
-    return answer({"tools": [{"name": each.name, "about": each.about} for each in found]})
+    return answer({"tools": await request.gateway.search(request.client, request.text("query"), limit)})
 
 
 async def _docs(request: ToolRequest) -> Answer:
     budget = request.count("budget", DOCS_BUDGET, MAX_BUDGET)
-    found = await request.gateway.docs(request.client, request.texts("names", MAX_NAMES), budget)
-    unknown = {name: list(near) for name, near in found.unknown.items()}
+    stubs, unknown = await request.gateway.docs(request.client, request.texts("names", MAX_NAMES), budget)
     missing = [f"# no tool is named {name}" + f": perhaps {', '.join(n)}" * bool(n) for name, n in unknown.items()]
-    value = {"stubs": found.stubs} | ({"unknown": unknown} if unknown else {})
-    return answer(value, "\n\n".join([found.stubs, *missing]))
+    value = {"stubs": stubs} | ({"unknown": unknown} if unknown else {})
+    return answer(value, "\n\n".join([stubs, *missing]))
 
 
 async def _run(request: ToolRequest) -> Answer:
@@ -274,18 +273,13 @@ def _answered(request: ToolRequest, result: Result[Any], by: str = RESUME) -> An
     return answer_of(request, report.model_copy(update={"said": result.answer or result.question or ""}))
 
 
-def _run_task() -> types.Tool:
-    return _tool_that_runs(RUN_TASK, prompt("mcp_run_task"), {"task": TEXT}, "task")
-
-
-def _resume() -> types.Tool:
-    about = {"type": "string", "description": "to what the run asked"}
-    return _tool_that_runs(RESUME, prompt("mcp_resume"), {"run": TEXT, "reply": about})
-
-
 EXTRAS: dict[str, Extra] = {
-    RUN_TASK: Extra(_run_task, carried(run_task)),
-    RESUME: Extra(_resume, carried(resume)),
+    RUN_TASK: Extra(
+        lambda: _tool_that_runs(RUN_TASK, prompt("mcp_run_task"), {"task": TEXT}, "task"), carried(run_task)
+    ),
+    RESUME: Extra(
+        lambda: _tool_that_runs(RESUME, prompt("mcp_resume"), {"run": TEXT, "reply": REPLY}), carried(resume)
+    ),
     PROBE: Extra(probe_definition, carried(probe)),
     KEEP: Extra(keep_definition, carried(keep)),
 }

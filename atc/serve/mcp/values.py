@@ -300,7 +300,9 @@ MAX_SHOWN, MAX_SHOWN_BYTES = 4, 1 << 20
 
 def listed_resources(values: Values) -> types.ListResourcesResult:
     """The latest values that are kept for a client."""
-    return types.ListResourcesResult(resources=[_resource(link) for link in values.shelf.of(values.owner)[:MAX_LISTED]])
+    latest = values.shelf.of(values.owner)[:MAX_LISTED]
+    made = [types.Resource(uri=each.uri, name=each.name, mime_type=each.mime_type, size=each.size) for each in latest]
+    return types.ListResourcesResult(resources=made)
 
 
 def resource_templates() -> types.ListResourceTemplatesResult:
@@ -346,7 +348,3 @@ def _medium(link: Link, data: bytes) -> types.ImageContent | types.AudioContent:
         data=base64.b64encode(data).decode(), mime_type=link.mime_type
     )
     return content
-
-
-def _resource(link: Link) -> types.Resource:
-    return types.Resource(uri=link.uri, name=link.name, mime_type=link.mime_type, size=link.size)

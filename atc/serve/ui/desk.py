@@ -15,7 +15,7 @@ from atc._host.redaction import Redactor
 from atc._records.packing import pack
 from atc.calls.approval import ApprovalRequest, Refusal, Verdicts
 from atc.serve.pages.run.nodes import brief, plain
-from atc.serve.ui.shown_calls import MOST_DONE, SHOWN_OF_ONE, shown_arguments, text_of
+from atc.serve.ui.shown_calls import SHOWN_OF_ONE, done_already, shown_arguments, text_of
 from atc.serve.ui.streams import Hub
 
 Decision = Literal["approve", "deny"]
@@ -56,7 +56,6 @@ class Question:
         values and as a text of which a page changes nothing."""
         request = self.request
         arguments = redactor.value(pack(request.arguments))
-        done = [wording.call(each) for each in request.done[-MOST_DONE:]]
         record = {
             "key": self.key,
             "run_id": self.run_id,
@@ -71,8 +70,7 @@ class Question:
             "repeats": request.repeats,
             "in_doubt": request.in_doubt,
             "same_as": brief(_same_as(request)),
-            "done": [brief(redactor.text(each), SHOWN_OF_ONE) for each in done],
-            "done_before": len(request.done) - len(done),
+            **done_already(redactor, request.done),
             "asked_at": self.asked_at,
             "until": self.until,
         }

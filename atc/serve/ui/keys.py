@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import html
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
@@ -211,7 +212,7 @@ class _Entrance:
         if headers.get("sec-fetch-site", "none") in _OWN:
             answer = RedirectResponse(here, 303)
         else:  # a browser that came from elsewhere would not show the cookie after a redirect
-            answer = HTMLResponse(f'<!doctype html><meta http-equiv="refresh" content="0;url={_escaped(here)}">')
+            answer = HTMLResponse(f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(here)}">')
         answer.set_cookie(
             self._cookie, self._keys.cookie(right), path=f"{self._keys.path}/", httponly=True, samesite="strict"
         )
@@ -226,7 +227,3 @@ class _Entrance:
         pairs = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
         rights = (self._keys.right_of_cookie(value) for name, _, value in pairs if name == self._cookie)
         return next(filter(None, rights), None)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")

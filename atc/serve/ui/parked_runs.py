@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from atc import wording
 from atc._host.redaction import Redactor
 from atc.calls.parked import ParkedCall
 from atc.errors import AtcError, UsageError
 from atc.run.approvals import UNREADABLE, Decider, WaitingRun, decide, decider_of, user, waiting_run
-from atc.serve.pages.run.nodes import brief, plain
-from atc.serve.ui.shown_calls import MOST_DONE, SHOWN_OF_ONE, shown_arguments, text_of
+from atc.serve.pages.run.nodes import brief
+from atc.serve.ui.shown_calls import SHOWN_OF_ONE, done_already, shown_arguments, shown_text, text_of
 from atc.serve.ui.streams import AS_JSON
 from atc.settings import Settings
 from atc.traces.reading import FAILS
@@ -35,8 +34,6 @@ REMEMBERED = 100
 """Runs whose calls are not read again while neither trace nor journal changes."""
 MOST_NOTES = 10
 """Warnings of a call, and likewise changes. A call that has more is decided where all of them are shown."""
-MOST_TEXT = 500
-"""Characters of a warning, and of what is wrong with a run."""
 
 Card = dict[str, Any]
 """A run that waits, as pages get it; see :meth:`ParkedRuns.card`."""
@@ -51,10 +48,14 @@ class Cards:
 
     Args:
         make: makes the card of a run.
+        blank: what stands for a run that cannot be read, by its id; why is its ``damage``.
+        redactor: of credentials.
     """
 
-    def __init__(self, make: Callable[[StoredRun], Card | None]) -> None:
-        self._make = make
+    def __init__(
+        self, make: Callable[[StoredRun], Card | None], blank: Callable[[str], Card], redactor: Redactor
+    ) -> None:
+        self._make, self._blank, self._redactor = make, blank, redactor
         self._made: OrderedDict[str, tuple[tuple[Hashable, Hashable], Card | None]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -65,7 +66,13 @@ class Cards:
             known = self._made.get(stored.run_id)
         if known is not None and known[0] == version and version[1] is not None:
             return known[1]
-        made = self._make(stored)
+        try:
+            made = self._make(stored)
+        except FileNotFoundError:
+            raise
+        except (*UNREADABLE, OSError, *FAILS) as error:  # one run hides no other
+            damage = shown_text(self._redactor, str(error) or type(error).__name__)
+            made = self._blank(stored.run_id) | {"damage": damage}
         if known is not None and known[1] == made:
             made = known[1]
         with self._lock:
@@ -88,7 +95,8 @@ class ParkedRuns:
     def __init__(self, store: RunStore, settings: Settings, goes_on: Callable[[Any], bool]) -> None:
         self._store, self._settings, self._goes_on = store, settings, goes_on
         self._redactor = Redactor(settings.secrets)
-        self._cards = Cards(self._card)
+        unread: Card = {"task": "", "here": False}
+        self._cards = Cards(self._card, lambda run_id: none_waits(run_id) | unread, self._redactor)
         self._listed: dict[str, Card] = {}
         self.more = 0
 
@@ -157,38 +165,21 @@ class ParkedRuns:
             raise Stale(str(error)) from None
 
     def _card(self, stored: StoredRun) -> Card | None:
-        card: Card = {"run_id": stored.run_id, "task": "", "calls": [], "waits": 0, "left": 0, "here": False}
-        try:
-            run = waiting_run(stored)
-            source = (stored.first("run_started") or {}).get("source")
-            return card | self._shown(run) | {"here": self._goes_on(source)} if run.calls else None
-        except FileNotFoundError:
-            raise
-        except (*UNREADABLE, OSError, *FAILS) as error:  # one run hides no other
-            return card | {"damage": self._text(str(error) or type(error).__name__)}
+        run = waiting_run(stored)
+        source = (stored.first("run_started") or {}).get("source")
+        return {"run_id": stored.run_id, **self._shown(run), "here": self._goes_on(source)} if run.calls else None
 
     def _shown(self, run: WaitingRun) -> dict[str, Any]:
         waiting = [call for call in run.calls if call.decision is None]
-        shown = self._within(waiting) + self._within([call for call in run.calls if call.decision is not None])
-        done = [wording.call(each) for each in run.done[-MOST_DONE:]]
+        decided = [call for call in run.calls if call.decision is not None]
+        shown = [call for some in (waiting, decided) for call in fitting(map(self._call, some[:MOST_CALLS]))]
         return {
-            "task": self._text(run.task, SHOWN_OF_ONE),
+            "task": shown_text(self._redactor, run.task, SHOWN_OF_ONE),
             "calls": sorted(shown, key=lambda call: call["index"]),
             "waits": len(waiting),
             "left": len(waiting) - sum(not call["decided"] for call in shown),
-            "done": [brief(self._redactor.text(each), SHOWN_OF_ONE) for each in done],
-            "done_before": len(run.done) - len(done),
+            **done_already(self._redactor, run.done),
         }
-
-    def _within(self, calls: Sequence[ParkedCall]) -> list[dict[str, Any]]:
-        shown, size = list[dict[str, Any]](), 0
-        for call in calls[:MOST_CALLS]:
-            made = self._call(call)
-            size += len(AS_JSON(made))
-            if shown and size > MOST_SHOWN:
-                break
-            shown.append(made)
-        return shown
 
     def _call(self, call: ParkedCall) -> dict[str, Any]:
         asked, decision = call.shown, call.decision
@@ -211,9 +202,19 @@ class ParkedRuns:
             "decided": decided,
         }
 
-    def _text(self, text: str, most: int = MOST_TEXT) -> str:
-        masked = self._redactor.text(text)
-        return plain(masked if len(masked) <= most else f"{masked[:most]}…")
+    def _text(self, text: str) -> str:
+        return shown_text(self._redactor, text)
+
+
+def fitting(calls: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the first of some calls, as many as :data:`MOST_SHOWN` lets be shown, and one in any case."""
+    shown, size = list[dict[str, Any]](), 0
+    for made in calls:
+        size += len(AS_JSON(made))
+        if shown and size > MOST_SHOWN:
+            break
+        shown.append(made)
+    return shown
 
 
 def on_the_page() -> str:

@@ -10,18 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from atc import wording
 from atc._host.redaction import Redactor
 from atc._records.records import PlannedCall
 from atc.errors import UsageError
 from atc.run.apply import PlannedRun, is_being_applied, planned_run
-from atc.run.approvals import UNREADABLE
-from atc.serve.pages.run.nodes import brief, plain
-from atc.serve.ui.parked_runs import MOST_NOTES, MOST_SHOWN, MOST_TEXT, Card, Cards
-from atc.serve.ui.shown_calls import MOST_DONE, SHOWN_OF_ONE, shown_arguments, text_of
-from atc.serve.ui.streams import AS_JSON
+from atc.serve.pages.run.nodes import brief
+from atc.serve.ui.parked_runs import MOST_NOTES, Card, Cards, fitting
+from atc.serve.ui.shown_calls import done_already, shown_arguments, shown_text, text_of
 from atc.settings import Settings
-from atc.traces.reading import FAILS
 from atc.traces.stores.base import StoredRun
 from atc.wording import plans
 
@@ -39,7 +35,7 @@ class PlannedRuns:
 
     def __init__(self, settings: Settings, goes_on: Callable[[Any], bool]) -> None:
         self._goes_on, self._redactor = goes_on, Redactor(settings.secrets)
-        self._cards = Cards(self._card)
+        self._cards = Cards(self._card, no_plan, self._redactor)
 
     def card(self, stored: StoredRun) -> Card | None:
         """Return the plan of a run that has ended, as its page shows it; ``None`` where there is none to apply.
@@ -63,35 +59,22 @@ class PlannedRuns:
         return None if call is None else text_of(self._redactor.value(_arguments(call)))
 
     def _card(self, stored: StoredRun) -> Card | None:
-        card = no_plan(stored.run_id)
+        card, started = no_plan(stored.run_id), stored.first("run_started") or {}
+        if not started.get("dry_run") or not stored.has_journal:
+            return None
+        if is_being_applied(stored) and (stored.last("run_ended") or {}).get("status") == "answered":
+            yes = stored.peek_journal().applied
+            return None if yes is None else card | {"applied": {"by": brief(yes.by), "at": yes.at}}
         try:
-            started = stored.first("run_started") or {}
-            if not started.get("dry_run") or not stored.has_journal:
-                return None
-            if is_being_applied(stored) and (stored.last("run_ended") or {}).get("status") == "answered":
-                yes = stored.peek_journal().applied
-                return None if yes is None else card | {"applied": {"by": brief(yes.by), "at": yes.at}}
-            try:
-                planned = planned_run(stored, looking=True)
-            except UsageError:  # it cannot be applied, or not any more
-                return None
-            return card | self._shown(planned) | {"here": self._goes_on(started.get("source"))}
-        except FileNotFoundError:
-            raise
-        except (*UNREADABLE, OSError, *FAILS) as error:
-            return card | {"damage": self._text(str(error) or type(error).__name__)}
+            planned = planned_run(stored, looking=True)
+        except UsageError:  # it cannot be applied, or not any more
+            return None
+        return card | self._shown(planned) | {"here": self._goes_on(started.get("source"))}
 
     def _shown(self, planned: PlannedRun) -> dict[str, Any]:
         found = planned.found
-        calls, size = list[dict[str, Any]](), 0
-        for call in found.planned[:MOST_CALLS]:
-            made = self._call(call)
-            size += len(AS_JSON(made))
-            if calls and size > MOST_SHOWN:
-                break
-            calls.append(made)
+        calls = fitting(map(self._call, found.planned[:MOST_CALLS]))
         is_whole = len(calls) == len(found.planned) and not any(call["notes_left"] for call in calls)
-        done = [wording.call(each) for each in planned.done[-MOST_DONE:]]
         return {
             "heading": plans.heading(found),
             "calls": calls,
@@ -102,8 +85,7 @@ class PlannedRuns:
             "until": planned.until,
             "goes_on": planned.goes_on,
             "began": planned.began,
-            "done": [brief(self._redactor.text(each), SHOWN_OF_ONE) for each in done],
-            "done_before": len(planned.done) - len(done),
+            **done_already(self._redactor, planned.done),
         }
 
     def _call(self, call: PlannedCall) -> dict[str, Any]:
@@ -120,8 +102,7 @@ class PlannedRuns:
         }
 
     def _text(self, text: str) -> str:
-        masked = self._redactor.text(text)
-        return plain(masked if len(masked) <= MOST_TEXT else f"{masked[:MOST_TEXT]}…")
+        return shown_text(self._redactor, text)
 
 
 def no_plan(run_id: str) -> Card:

@@ -13,7 +13,8 @@ from typing import Any
 from atc._host.redaction import Redactor
 from atc._records.keeping import Proposal
 from atc.serve.pages.run.nodes import brief, plain
-from atc.serve.ui.parked_runs import MOST_NOTES, MOST_SHOWN, MOST_TEXT, Card
+from atc.serve.ui.parked_runs import MOST_NOTES, MOST_SHOWN, Card
+from atc.serve.ui.shown_calls import shown_text
 from atc.serve.ui.streams import AS_JSON
 from atc.wording import keeping as words
 
@@ -34,8 +35,7 @@ def card_of(proposal: Proposal, redactor: Redactor) -> Card:
     """
 
     def text(given: str) -> str:
-        masked = redactor.text(given)
-        return plain(masked if len(masked) <= MOST_TEXT else f"{masked[:MOST_TEXT]}…")
+        return shown_text(redactor, given)
 
     card = {
         "run_id": proposal.run_id,

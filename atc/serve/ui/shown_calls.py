@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from atc import wording
 from atc._host.invisible import visible
 from atc._host.redaction import Redactor
-from atc._records.records import DataFlow, Feed
-from atc.serve.pages.run.nodes import brief
+from atc._records.records import DataFlow, Feed, Invocation
+from atc.serve.pages.run.nodes import brief, plain
 from atc.wording import plans
 from atc.wording.abridged import abridged
 from atc.wording.origins import careful, untrusted_first
@@ -21,6 +22,20 @@ SHOWN_OF_ORIGIN = 1_000
 MOST_ARGUMENTS = 40
 MOST_DONE = 20
 """Calls that are done already and that a question names; the last ones."""
+MOST_TEXT = 500
+"""Characters of a warning, and of what is wrong with a run."""
+
+
+def shown_text(redactor: Redactor, text: str, most: int = MOST_TEXT) -> str:
+    """Return a text for a page: credentials masked, cut, with nothing that steers or hides."""
+    masked = redactor.text(text)
+    return plain(masked if len(masked) <= most else f"{masked[:most]}…")
+
+
+def done_already(redactor: Redactor, done: Sequence[Invocation]) -> dict[str, Any]:
+    """Return the last calls that are done already, in words, and how many came before them."""
+    last = [brief(redactor.text(wording.call(each)), SHOWN_OF_ONE) for each in done[-MOST_DONE:]]
+    return {"done": last, "done_before": len(done) - len(last)}
 
 
 def shown_arguments(

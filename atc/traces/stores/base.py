@@ -16,11 +16,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol
 
-from atc._records.events import Event
-from atc.calls.entry import CallEntry
 from atc.calls.journal import Journal
 from atc.calls.journal_records import PeekedRecords
-from atc.errors import AtcError, EnvironmentProblem, TraceError, UsageError
+from atc.errors import AtcError, EnvironmentProblem, JournalError, TraceError, UsageError
 from atc.result import Effect
 
 RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
@@ -53,9 +51,6 @@ class TraceWriter(Protocol):
     lose is in its journal.
     """
 
-    def write(self, event: Event) -> None:
-        """Append an event. Never raises: a trace that cannot be written ends."""
-
     def write_line(self, text: str) -> None:
         """Append an event as :meth:`Event.line` writes it. Never raises: a trace that cannot be written ends."""
 
@@ -65,9 +60,6 @@ class TraceWriter(Protocol):
 
 class NoTrace:
     """The trace of a run that is not kept."""
-
-    def write(self, event: Event) -> None:
-        """Drop an event."""
 
     def write_line(self, text: str) -> None:
         """Drop an event."""
@@ -213,7 +205,6 @@ class StoredRun(ABC):
         """
         return None
 
-    @abstractmethod
     def delete(self, *, in_doubt: bool = False) -> None:
         """Delete the run: its trace, its journal, and whatever else is kept of it.
 
@@ -224,14 +215,30 @@ class StoredRun(ABC):
             UsageError: the run is in progress or in doubt, or its journal cannot be read.
             EnvironmentProblem: it cannot be deleted.
         """
+        try:
+            journal = self.open_journal() if self.has_journal else None
+        except JournalError as error:
+            raise UsageError(f"run {self.run_id} is kept: {error}") from None
+        try:
+            if journal is not None and not in_doubt and (doubtful := journal.in_doubt()) is not None:
+                what = f"{doubtful.tool} may or may not have happened"
+                raise RunInDoubt(
+                    f"run {self.run_id} is kept: {what}; settle it with `atc runs settle {self.run_id}`, or delete it "
+                    f"all the same with `atc runs delete {self.run_id} --in-doubt`",
+                )
+            self.remove()
+        finally:
+            if journal is not None:
+                journal.close()
 
-    def kept_in_doubt(self, doubtful: CallEntry) -> RunInDoubt:
-        """Why a run is not deleted whose journal has a write in doubt."""
-        what = f"{doubtful.tool} may or may not have happened"
-        return RunInDoubt(
-            f"run {self.run_id} is kept: {what}; settle it with `atc runs settle {self.run_id}`, or delete it all the "
-            f"same with `atc runs delete {self.run_id} --in-doubt`",
-        )
+    @abstractmethod
+    def remove(self) -> None:
+        """Remove all that is kept of it, while this process holds its journal: nobody resumes what is half deleted.
+
+        Raises:
+            UsageError: it is kept.
+            EnvironmentProblem: it cannot be deleted.
+        """
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Yield its events, in order; a line that is damaged, or was cut short by a crash, is left out.

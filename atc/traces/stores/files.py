@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from atc._host.files import close_file, locked, make_private, others_can_write, why_strange
-from atc._records.events import Event
 from atc.calls.journal import Journal
-from atc.errors import EnvironmentProblem, JournalError, UsageError
+from atc.errors import EnvironmentProblem, UsageError
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun, shortened
 
 TRASH = ".deleted-"
@@ -39,11 +38,6 @@ class FileTrace:
         self.path = path
         self._file: BinaryIO | None = None
         self._ended = False
-
-    def write(self, event: Event) -> None:
-        """Append an event. Never raises: a trace that cannot be written ends."""
-        if not self._ended:
-            self.write_line(event.line())
 
     def write_line(self, text: str) -> None:
         """Append an event as :meth:`Event.line` writes it. Never raises: a trace that cannot be written ends."""
@@ -96,14 +90,10 @@ def _close(folder: Path, *, only_runs: bool) -> None:
         raise OSError(errno.EPERM, what, str(folder))
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or not status.st_mode & 0o077:
         return
-    if not only_runs or all(map(_is_of_runs, os.listdir(folder))):
+    if not only_runs or all(RUN_ID.fullmatch(name.removeprefix(TRASH)) for name in os.listdir(folder)):
         os.chmod(folder, 0o700)
     elif others_can_write(status):
         _log.warning("others can write to %s, where runs are kept: `chmod go-w` it, or name another folder", folder)
-
-
-def _is_of_runs(name: str) -> bool:
-    return RUN_ID.fullmatch(name.removeprefix(TRASH)) is not None
 
 
 @dataclass(frozen=True)
@@ -213,24 +203,18 @@ class FileRun(StoredRun):
             return None
 
     def delete(self, *, in_doubt: bool = False) -> None:
-        """Delete the folder, gone at once under the journal's lock: nobody resumes what is half deleted."""
         if self.folder.is_symlink():
             raise UsageError(f"run {self.run_id} is kept: {self.folder} is a link to another folder")
+        super().delete(in_doubt=in_doubt)
+
+    def remove(self) -> None:
+        """Delete the folder, gone at once."""
+        trash = self.folder.with_name(TRASH + self.run_id)
         try:
-            journal = self.open_journal() if self.has_journal else None
-        except JournalError as error:
-            raise UsageError(f"run {self.run_id} is kept: {error}") from None
-        try:
-            if journal is not None and not in_doubt and (doubtful := journal.in_doubt()) is not None:
-                raise self.kept_in_doubt(doubtful)
-            trash = self.folder.with_name(TRASH + self.run_id)
             os.replace(self.folder, trash)
             shutil.rmtree(trash)
         except OSError as error:
             raise EnvironmentProblem(f"{self.folder} cannot be deleted: {error.strerror or error}") from None
-        finally:
-            if journal is not None:
-                journal.close()
 
 
 def _version(status: os.stat_result) -> Hashable:
@@ -295,7 +279,7 @@ class FileStore(RunStore):
             except OSError:
                 continue  # it was just pruned, or has none
             if status.st_size and status.st_mtime >= oldest:
-                found.append((run, (status.st_size, status.st_mtime_ns)))
+                found.append((run, _version(status)))
         return found
 
     def check(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from atc.calls.journal import Journal
-from atc.errors import EnvironmentProblem, JournalError, UsageError
+from atc.errors import EnvironmentProblem, UsageError
 from atc.traces.stores import postgres_session
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun, shortened
 from atc.traces.stores.postgres_records import READ, Leases, PostgresRecords, PostgresTrace, trace_lines
@@ -137,24 +137,12 @@ class PostgresRun(StoredRun):
         epoch, events = self._state()
         return (epoch, events) if events else None
 
-    def delete(self, *, in_doubt: bool = False) -> None:
-        """Delete its rows, while this process holds the run: nobody resumes what is half deleted."""
-        journal, epoch = None, 0
-        try:
-            if self.has_journal:
-                journal = self.open_journal()
-                epoch = self.store.leases.epoch(self.run_id) or 0
-        except JournalError as error:
-            raise UsageError(f"run {self.run_id} is kept: {error}") from None
-        try:
-            if journal is not None and not in_doubt and (doubtful := journal.in_doubt()) is not None:
-                raise self.kept_in_doubt(doubtful)
-            statement = "DELETE FROM atc.runs WHERE run_id = %s AND epoch = %s RETURNING 1"
-            if not self.store.sure.rows(statement, (self.run_id, epoch)) and self.exists:
-                raise UsageError(f"run {self.run_id} is kept: another process works on it")
-        finally:
-            if journal is not None:
-                journal.close()
+    def remove(self) -> None:
+        """Delete its rows."""
+        epoch = self.store.leases.epoch(self.run_id) or 0
+        statement = "DELETE FROM atc.runs WHERE run_id = %s AND epoch = %s RETURNING 1"
+        if not self.store.sure.rows(statement, (self.run_id, epoch)) and self.exists:
+            raise UsageError(f"run {self.run_id} is kept: another process works on it")
 
 
 class PostgresStore(RunStore):

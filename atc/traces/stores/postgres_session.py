@@ -117,13 +117,12 @@ class Session:
         self._pid = 0
         self._failed = float("-inf")
 
-    def rows(self, statement: LiteralString, values: Sequence[Any] = (), *, patience_s: float = 0.0) -> list[Row]:
+    def rows(self, statement: LiteralString, values: Sequence[Any] = ()) -> list[Row]:
         """Do one statement, in a transaction of its own, and return its rows.
 
         Args:
             statement: with ``%s`` where values stand.
             values: in order.
-            patience_s: seconds that a server which is down is waited for. The statement is sent once at most.
 
         Raises:
             EnvironmentProblem: it cannot be done. If the connection was lost meanwhile, nobody knows whether it was.
@@ -133,10 +132,14 @@ class Session:
             cursor = connection.execute(statement, values)
             return cursor.fetchall() if cursor.description is not None else []
 
-        return self.do(done, patience_s=patience_s)
+        return self.do(done)
 
     def do(self, work: Callable[[psycopg.Connection[Row]], _T], *, patience_s: float = 0.0) -> _T:
         """Work with the connection.
+
+        Args:
+            work: sends each statement once at most.
+            patience_s: seconds that a server which is down is waited for.
 
         Raises:
             EnvironmentProblem: as :meth:`rows`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Token
 from dataclasses import dataclass, replace
@@ -108,22 +108,16 @@ class ObservedModel(WrappedModel):
         }
 
     async def generate(self, request: ModelRequest) -> Reply:
-        with self._observed(request, 1) as observed:
-            reply = await super().generate(observed.request)
-            observed.replies = [reply]
+        with self._observed(request) as observed:
+            observed.reply = reply = await super().generate(observed.request)
         return reply
 
-    async def generate_many(self, request: ModelRequest, count: int) -> list[Reply]:
-        with self._observed(request, count) as observed:
-            observed.replies = await super().generate_many(observed.request, count)
-        return list(observed.replies)
-
     @contextmanager
-    def _observed(self, request: ModelRequest, count: int) -> Iterator[_Request]:
+    def _observed(self, request: ModelRequest) -> Iterator[_Request]:
         began = time.time_ns()
         parent = self._parent()
         span = self._tracer.start_span(
-            f"chat {self.name}", parent, self._kind, {**self._about, **_asked(request, count)}, start_time=began
+            f"chat {self.name}", parent, self._kind, {**self._about, **_asked(request)}, start_time=began
         )
         if purpose := self._purpose():
             span.set_attribute("atc.model.purpose", purpose)
@@ -147,39 +141,35 @@ class ObservedModel(WrappedModel):
             self._metrics.model_duration.record((ended - began) / 1e9, about, placed.context)
 
     def _replied(self, span: Span, observed: _Request, about: dict[str, Any]) -> None:
-        replies = observed.replies
-        billed = [reply for reply in replies if not reply.cached]
-        prompt = sum(reply.prompt_tokens for reply in billed)
-        completion = sum(reply.completion_tokens for reply in billed)
-        cached = sum(reply.cached_tokens for reply in billed)
-        if replies:
-            about[names.RESPONSE_MODEL] = replies[0].model or self.name
+        reply = observed.reply
+        if reply is not None:
+            about[names.RESPONSE_MODEL] = reply.model or self.name
             span.set_attribute(names.RESPONSE_MODEL, about[names.RESPONSE_MODEL])
-            span.set_attribute(names.FINISH_REASONS, [reply.finish_reason for reply in replies])
-            span.set_attribute(names.INPUT_TOKENS, prompt)
-            span.set_attribute(names.OUTPUT_TOKENS, completion)
-            if cached:
-                span.set_attribute(names.CACHED_TOKENS, cached)
-            if len(billed) < len(replies):
+            span.set_attribute(names.FINISH_REASONS, [reply.finish_reason])
+            span.set_attribute(names.INPUT_TOKENS, 0 if reply.cached else reply.prompt_tokens)
+            span.set_attribute(names.OUTPUT_TOKENS, 0 if reply.cached else reply.completion_tokens)
+            if reply.cached:
                 span.set_attribute("atc.model.replayed", True)
-            if any(reply.problem for reply in replies):
-                span.set_attribute("atc.model.unusable", sum(bool(reply.problem) for reply in replies))
+            elif reply.cached_tokens:
+                span.set_attribute(names.CACHED_TOKENS, reply.cached_tokens)
+            if reply.problem:
+                span.set_attribute("atc.model.unusable", 1)
             if self._content is not None:
-                said = [(reply.text, reply.finish_reason) for reply in replies]
-                span.set_attribute(names.OUTPUT_MESSAGES, self._content.replies(said))
+                span.set_attribute(names.OUTPUT_MESSAGES, self._content.replies([(reply.text, reply.finish_reason)]))
         if observed.first_s is not None and self.endpoint:
             span.set_attribute(names.FIRST_CHUNK, observed.first_s)
             self._metrics.first_chunk.record(observed.first_s, about)
-        if not replies or billed:
+        if reply is None or not reply.cached:
+            used = (0, 0, 0) if reply is None else (reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens)
             images = any(message.images for message in observed.request.messages)
-            self._metrics.tokens(prompt, completion, cached, about, images=images)
+            self._metrics.tokens(*used, about, images=images)
 
 
 class _Request:
     """One request under way; its first piece of text is noted."""
 
     def __init__(self, request: ModelRequest, began: int) -> None:
-        self.replies: Sequence[Reply] = ()
+        self.reply: Reply | None = None
         self.first_s: float | None = None
         self._began, self._shown = began, request.on_text
         self.request = request if request.on_text is None else replace(request, on_text=self._heard)
@@ -191,15 +181,13 @@ class _Request:
             self._shown(text)
 
 
-def _asked(request: ModelRequest, count: int) -> dict[str, Any]:
+def _asked(request: ModelRequest) -> dict[str, Any]:
     sampling = request.sampling
     asked: dict[str, Any] = {names.MAX_TOKENS: sampling.max_tokens, names.TEMPERATURE: sampling.temperature}
     if sampling.seed is not None:
         asked[names.SEED] = sampling.seed
     if sampling.stop:
         asked[names.STOP] = list(sampling.stop)
-    if count != 1:
-        asked[names.CHOICES] = count
     if request.format is not None:
         asked[names.OUTPUT_TYPE] = "json" if request.format.kind == "schema" else "text"
     return asked

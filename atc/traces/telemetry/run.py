@@ -214,7 +214,8 @@ class RunSpans:
         about: dict[str, Any] = {names.OPERATION: "invoke_agent", names.AGENT_NAME: names.AGENT}
         if status not in FINE or data.get("raised"):
             raised = sys.exception() if data.get("raised") else None  # the event comes while it is handled
-            about[names.ERROR_TYPE] = type(raised).__name__ if raised is not None else _fault_type(data, status)
+            kind = _kind_of(data["fault"]) if data.get("fault") else status
+            about[names.ERROR_TYPE] = type(raised).__name__ if raised is not None else kind
             _failed(run, about[names.ERROR_TYPE], data.get("fault"), self._content)
         self._run_over(at, about, status)
         self._metrics.run_inferences.record(usage["model_calls"], about, self._of_run)
@@ -296,10 +297,6 @@ class RunSpans:
         if self._ended is not None:
             self._ended.span.end(self._ended.at)
             self._ended = None
-
-
-def _fault_type(data: dict[str, Any], status: str) -> str:
-    return _kind_of(data["fault"]) if data.get("fault") else status
 
 
 def _kind_of(fault: dict[str, Any]) -> str:

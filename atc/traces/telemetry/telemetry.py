@@ -159,7 +159,8 @@ def providers() -> Providers:
         SettingsError: as :func:`check_variables`.
     """
     tracer, meter = trace.get_tracer_provider(), metrics.get_meter_provider()
-    if isinstance(tracer, trace.ProxyTracerProvider) and _is_unset(meter):
+    unset = type(meter).__name__ == "_ProxyMeterProvider"  # the library has no public name for it
+    if isinstance(tracer, trace.ProxyTracerProvider) and unset:
         return _own()
     return Providers(tracer, meter)
 
@@ -174,14 +175,11 @@ def check_variables() -> None:
     _exporters("OTEL_METRICS_EXPORTER", "opentelemetry_metrics_exporter", _metric_exporter)
 
 
-def _is_unset(meter: AnyMeterProvider) -> bool:
-    return type(meter).__name__ == "_ProxyMeterProvider"  # the library has no public name for it
-
-
 @cache
 def _own() -> Providers:
     """Our own, made once. They are not set up for the process: that is its program's business."""
-    resource = Resource.create({} if _names_service() else {SERVICE_NAME: SERVICE})
+    named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    resource = Resource.create({} if named else {SERVICE_NAME: SERVICE})
     spans = _exporters("OTEL_TRACES_EXPORTER", "opentelemetry_traces_exporter", _span_exporter)
     figures = _exporters("OTEL_METRICS_EXPORTER", "opentelemetry_metrics_exporter", _metric_exporter)
     mute()
@@ -197,12 +195,6 @@ def _own() -> Providers:
         raise SettingsError(f"otel: the OTEL_* variables cannot be followed: {type(error).__name__}: {error}") from None
     _flushed_at_exit([tracer.shutdown, *([meter.shutdown] if readers else [])])
     return Providers(tracer, meter)
-
-
-def _names_service() -> bool:
-    return bool(os.environ.get("OTEL_SERVICE_NAME")) or "service.name=" in os.environ.get(
-        "OTEL_RESOURCE_ATTRIBUTES", ""
-    )
 
 
 def _flushed_at_exit(closes: Sequence[Callable[[], object]]) -> None:
@@ -240,7 +232,8 @@ def _exporters(variable: str, group: str, of_otlp: Callable[[], Any]) -> list[Ca
 
 def _maker(variable: str, group: str, name: str, of_otlp: Callable[[], Any]) -> Callable[[], Any]:
     if name == "console":
-        return _span_console if "TRACES" in variable else _metric_console
+        exporter = ConsoleSpanExporter if "TRACES" in variable else ConsoleMetricExporter
+        return lambda: exporter(out=sys.stderr)  # standard output is for answers, and for messages of `atc mcp`
     if name == "otlp":
         kind = "TRACES" if "TRACES" in variable else "METRICS"
         protocol = os.environ.get(f"OTEL_EXPORTER_OTLP_{kind}_PROTOCOL") or os.environ.get(
@@ -256,14 +249,6 @@ def _maker(variable: str, group: str, name: str, of_otlp: Callable[[], Any]) -> 
             f"{HTTP} (OTEL_EXPORTER_OTLP_PROTOCOL), console or none"
         )
     return lambda: found[0].load()()
-
-
-def _span_console() -> SpanExporter:
-    return ConsoleSpanExporter(out=sys.stderr)  # standard output is for answers, and for messages of `atc mcp`
-
-
-def _metric_console() -> MetricExporter:
-    return ConsoleMetricExporter(out=sys.stderr)
 
 
 def _span_exporter() -> SpanExporter:
