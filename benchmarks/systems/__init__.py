@@ -63,11 +63,6 @@ SYSTEMS: dict[str, System] = {
         Atc("atc-replay", "ATC that makes every call anew in a revision", replay=False),
         Atc("atc-all", "ATC without any of these", {"strategy": ChainWithPlainErrors(_BARE)}, replay=False),
         Atc(
-            "atc-demonstrated",
-            "ATC that is shown how probing used its tools",
-            {"strategy": Chain(WritingOptions(demonstrations=True))},
-        ),
-        Atc(
             "atc-notes",
             "ATC whose revisions are shown short notes",
             {"strategy": Chain(WritingOptions(revision="notes"))},
