@@ -37,7 +37,7 @@ from atc.schemas.identifiers import (
 )
 from atc.schemas.infer.text import MASKED, form, masked_text, may_be_name
 from atc.schemas.protocol import Protocol
-from atc.tools.stubs import MAX_PROGRAM
+from atc.tools.stubs import EXAMPLE_ROOM
 from atc.wording.questions import Asked, Part, question
 
 MAX_CALLS = 4
@@ -252,7 +252,7 @@ class Ways:
             names[number] = target
             lines.append(f"{target} = {call_of(self._structure.tools[call.tool], given)}")
         program = "\n".join(lines) + "\n"
-        return program if len(program) <= MAX_PROGRAM and masked_text(program) == program else ""
+        return program if len(program) <= EXAMPLE_ROOM["program"] and masked_text(program) == program else ""
 
 
 def _cost(way: Made) -> tuple[int, int, int, int]:

@@ -28,10 +28,8 @@ from atc.tools.paging import paging_line
 
 MAX_SHOWN = 2
 """Examples of a tool that stand in its JSON form."""
-MAX_PROGRAM = 400
-"""Characters there of a question and of a program; longer ones are left out."""
-MAX_RESPONSE = 2_000
-"""Characters there of arguments and of a response, as JSON; longer ones are left out."""
+EXAMPLE_ROOM = {"description": 400, "program": 400, "arguments": 2_000, "response": 2_000}
+"""Characters there of each part of an example, as JSON; longer ones are left out."""
 
 
 def shown_examples(protocol: Protocol) -> list[dict[str, Any]]:
@@ -40,19 +38,13 @@ def shown_examples(protocol: Protocol) -> list[dict[str, Any]]:
 
 
 def _bounded_example(example: Example) -> dict[str, Any]:
-    bounds = {
-        "description": MAX_PROGRAM,
-        "program": MAX_PROGRAM,
-        "arguments": MAX_RESPONSE,
-        "response": MAX_RESPONSE,
-    }
     made = {}
     for name, value in example.model_dump(exclude_defaults=True).items():
         try:
             text = json.dumps(value, default=str)
         except (TypeError, ValueError, RecursionError):
             continue
-        if len(text) <= bounds[name]:
+        if len(text) <= EXAMPLE_ROOM[name]:
             made[name] = json.loads(text)
     return made
 
