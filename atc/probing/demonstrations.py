@@ -67,20 +67,14 @@ Place = tuple[str | int, ...]
 def demonstrate(declared: Mapping[str, Protocol], records: Mapping[str, Record]) -> Ways:
     """Give each documented tool's record its demonstration, or none. Nothing is called.
 
-    A question of the model's stays where its program is the same as before.
-
     Args:
         declared: the tools as their source has them, by name.
         records: of all tools, with the calls that were made.
     """
     ways = Ways(declared, {name: record for name, record in records.items() if record.state == "documented"})
     for name, record in ways.records.items():
-        record.demonstration = _kept(ways.demonstration(name), record.demonstration)
+        record.demonstration = ways.demonstration(name)
     return ways
-
-
-def _kept(new: Demonstration | None, old: Demonstration | None) -> Demonstration | None:
-    return old if new and old and old.asked and (old.program, old.arguments) == (new.program, new.arguments) else new
 
 
 def unknowable(name: str, value: Any) -> bool:
