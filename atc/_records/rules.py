@@ -61,10 +61,6 @@ RULES = (
          "`mRNA_sequence` was set, `mrna_sequence` read; the note suggested a tool of a similar name, three times",
          "a name that was never set is read as the one variable that differs only in case and underscores",
          "programs.repair.pipeline:correct_names"),
-    Rule("key-spelling", "repair",
-         "`productId` was read where the response has `product_id`",
-         "the key that exists is read, if the document closes the object",
-         "programs.repair.pipeline:correct_keys"),
     Rule("argument-spelling", "repair",
          "an argument was given in another spelling, or as `id`",
          "the argument that exists is given; for a write, only case and separators may differ",
@@ -132,7 +128,7 @@ def parse_rules(text: str) -> Rules:
     """Return the rules that are on: all, changed by what is said from left to right.
 
     Args:
-        text: ids behind ``+`` or ``-``, and ``default`` (all) or ``none``, parted by commas: ``none,+key-spelling``.
+        text: ids behind ``+`` or ``-``, and ``default`` (all) or ``none``, parted by commas: ``none,+name-spelling``.
 
     Raises:
         ValueError: there is no such rule; the message names it and those that are like it.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from atc._host.loading import names_code
+from atc._records.strict_json import parse
 from atc.errors import AtcError, UsageError
 from atc.models.images import MAX_BYTES, Image, read_images
 from atc.programs.answers.opening import open_answer
@@ -121,26 +122,13 @@ def _record(line: bytes) -> Any:
     if len(line) > MAX_LINE:
         raise UsageError(f"it has more than {MAX_LINE:,} bytes: give data through a tool instead")
     try:
-        return json.loads(line.decode("utf-8-sig"), object_pairs_hook=_object, parse_constant=_no_constant)
+        return parse(line.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise UsageError("it is not UTF-8 text") from None
     except RecursionError:
         raise UsageError("it is nested too deep") from None
-    except UsageError:
-        raise
     except ValueError as error:
         raise UsageError(f"it is not JSON ({error}): write a text in quotes, or an object with a task") from None
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise UsageError("a name stands in an object twice")
-    return made
-
-
-def _no_constant(name: str) -> Any:
-    raise UsageError(f"{name} is not JSON")
 
 
 def _task(given: Any, number: int, schemas: dict[str, Any], *, code: bool, folder: Path | None) -> BatchTask:

@@ -37,7 +37,7 @@ from atc.schemas.identifiers import (
 )
 from atc.schemas.infer.text import MASKED, form, masked_text, may_be_name
 from atc.schemas.protocol import Protocol
-from atc.tools.stubs import MAX_PROGRAM
+from atc.tools.stubs import EXAMPLE_ROOM
 from atc.wording.questions import Asked, Part, question
 
 MAX_CALLS = 4
@@ -67,20 +67,14 @@ Place = tuple[str | int, ...]
 def demonstrate(declared: Mapping[str, Protocol], records: Mapping[str, Record]) -> Ways:
     """Give each documented tool's record its demonstration, or none. Nothing is called.
 
-    A question of the model's stays where its program is the same as before.
-
     Args:
         declared: the tools as their source has them, by name.
         records: of all tools, with the calls that were made.
     """
     ways = Ways(declared, {name: record for name, record in records.items() if record.state == "documented"})
     for name, record in ways.records.items():
-        record.demonstration = _kept(ways.demonstration(name), record.demonstration)
+        record.demonstration = ways.demonstration(name)
     return ways
-
-
-def _kept(new: Demonstration | None, old: Demonstration | None) -> Demonstration | None:
-    return old if new and old and old.asked and (old.program, old.arguments) == (new.program, new.arguments) else new
 
 
 def unknowable(name: str, value: Any) -> bool:
@@ -252,7 +246,7 @@ class Ways:
             names[number] = target
             lines.append(f"{target} = {call_of(self._structure.tools[call.tool], given)}")
         program = "\n".join(lines) + "\n"
-        return program if len(program) <= MAX_PROGRAM and masked_text(program) == program else ""
+        return program if len(program) <= EXAMPLE_ROOM["program"] and masked_text(program) == program else ""
 
 
 def _cost(way: Made) -> tuple[int, int, int, int]:

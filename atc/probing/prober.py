@@ -20,10 +20,10 @@ from atc.probing.asking import Asker
 from atc.probing.call_policy import Budget, Meter, Runner, metered
 from atc.probing.candidates import ValuePool
 from atc.probing.demonstrations import demonstrate
+from atc.probing.descriptions import describe
 from atc.probing.document import FROM_RECORDING, Store, take_recorded
 from atc.probing.drift import Drift, look_again
 from atc.probing.explore import Explorer
-from atc.probing.questions import ask, untold
 from atc.probing.record import Record, State
 from atc.probing.report import Report, report_of
 from atc.result import Effect
@@ -135,7 +135,7 @@ class Prober:
                 await self._rounds(explorer, records, steps, store)
                 await self._demonstrated(explorer, declared)
                 if asker is not None:
-                    await ask(asker, untold(declared, records), records)
+                    await describe(asker, declared, records)
             except BaseExceptionGroup as group:
                 raise _first(group) from None  # by itself: a group would hide what is wrong
             finally:  # also what tools learnt while others were probed, and while they were under way

@@ -44,13 +44,11 @@ class Demonstration:
 
     Attributes:
         arguments: of the tool's own call in it, as its :class:`Instance` has them.
-        asked: a model made the question.
     """
 
     question: str
     program: str
     arguments: dict[str, Any]
-    asked: bool = False
 
 
 @dataclass(frozen=True)

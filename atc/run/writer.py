@@ -45,8 +45,6 @@ class WritingOptions:
     Attributes:
         tools: how the model is shown its tools: as Python functions whose response stands in the docstring, an example
             or its type (``plain``), or in classes with an example (``stubs``); or as JSON documents.
-        demonstrations: show how probing used a tool: a question and its program (ATC §4.1). A large model solves as
-            much without them (``python -m benchmarks.probing.help``).
         example: show one worked example before the task, behind shorter instructions; ``None``: to a model that wants
             one (:attr:`atc.models.base.Model.wants_example`).
         revision: what a revision is written from: the last ``program`` whole, with its place, its tool's document and
@@ -63,7 +61,6 @@ class WritingOptions:
     """
 
     tools: Literal["plain", "stubs", "json"] = "plain"
-    demonstrations: bool = False
     example: bool | None = None
     revision: Literal["program", "notes", "edit"] | None = None
     check: bool = True
@@ -156,7 +153,6 @@ class Writer:
             ask=DOCS if DOCS in self._asking else None,
             pages=self._pages,
             plain=self._options.tools == "plain",
-            demonstrations=self._options.demonstrations,
             share=not self._example,  # a small model was measured with each type in its place
             order=self._by_layer(self._tools),
         )

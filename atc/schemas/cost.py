@@ -1,4 +1,4 @@
-"""What a validation may cost at most, told before it is made, from the schema and the size of the value.
+"""Bound what a validation may cost before it is made, from the schema and the size of the value.
 
 The validator is fast, and four things make it slow all the same: parts of a schema that are looked at again through
 every reference to them (thirty definitions that each refer twice to the next are looked at a milliard times), patterns
@@ -15,61 +15,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from atc._records.packing import count_values, is_small, json_text, pack, without_strings
-
-_COUNT = re.compile(r"\{(\d{1,6})(?:(,)(\d{0,6}))?\}")
-
-
-@lru_cache(maxsize=4096)
-def weight_of(pattern: Any) -> int:
-    """States of a regular expression at most: its letters, each as often as it may be repeated."""
-    if not isinstance(pattern, str):
-        return 0
-    sums, last = [0], [0]
-    at, end = 0, len(pattern)
-    while at < end:
-        char = pattern[at]
-        counted = _COUNT.match(pattern, at) if char == "{" else None
-        if counted is not None:
-            last[-1] *= max(int(counted[3] or counted[1]) + (counted[3] == ""), 1)
-            at = counted.end()
-            continue
-        made = 1
-        if char == "\\":
-            at += 1
-        elif char == "[":
-            at = _end_of_class(pattern, at)
-        elif char == "(":
-            sums.append(0)
-            last.append(0)
-            made = 0
-        elif char == ")" and len(sums) > 1:
-            made = sums.pop() + last.pop() + 1
-        elif char in "*+?|^$":
-            made = 0
-        if made:
-            sums[-1] += last[-1]
-            last[-1] = made
-        at += 1
-    return sum(sums) + sum(last) + 1
-
-
-def _end_of_class(pattern: str, at: int) -> int:
-    end = at + 1
-    if pattern[end : end + 1] == "^":
-        end += 1
-    if pattern[end : end + 1] == "]":
-        end += 1
-    while end < len(pattern) and pattern[end] != "]":
-        end += 2 if pattern[end] == "\\" else 1
-    return end
-
 
 MAX_STEPS = 20_000_000
 """Of one validation: some 0.3 s."""
@@ -86,14 +38,23 @@ _LEVELS = 8
 """Levels of a value down to which its members are counted by themselves."""
 _VISITS = 10_000
 """Parts of a schema that are looked at, beside those that its own length allows."""
-_BESIDE = ("allOf", "anyOf", "oneOf")
-_BESIDE_ONE = ("not", "if", "then", "else")
-_BY_NAME = ("dependentSchemas", "dependencies")
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-_BESIDE_ALL = frozenset({*_BESIDE, *_BESIDE_ONE, *_BY_NAME, *_REFERENCES, "patternProperties", "uniqueItems"})
-_SAVING = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 _LONG_NUMBER = re.compile(r"\d{16}|e\+")
 _VAST_NUMBER = re.compile(r"(?<!\d)\d{20}|e[+-]\d{3}")
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]?|\{(\d{1,6})(?:(,)(\d{0,6}))?\}|.", re.DOTALL)
+"""Of a regular expression: a letter, a class of them, how often it may be repeated, or a sign."""
+
+_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_NAMES = ("$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")
+_BESIDE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
+"""Parts that the value itself is held to."""
+_EITHER = ("properties", "additionalProperties", "propertyNames", "items", "additionalItems", "prefixItems")
+"""Parts of which a member is held to one."""
+_EACH = ("patternProperties", "unevaluatedProperties", "contains", "unevaluatedItems")
+"""Parts that a member is held to besides."""
+_SAVING = ("unevaluatedProperties", "unevaluatedItems")
+_BY_MEMBERS = frozenset(_BESIDE) | {*_REFERENCES, *_EACH, "propertyNames", "uniqueItems"}
+"""What keeps the members of an object from being counted each for itself."""
 
 
 class Steps(NamedTuple):
@@ -109,13 +70,13 @@ class Steps(NamedTuple):
     letters: float = 0
     again: float = 0
 
-    def beside(self, other: Steps) -> Steps:
-        """Of both, where both are looked at."""
-        return Steps(*(a + b for a, b in zip(self, other, strict=True)))
 
-    def either(self, other: Steps) -> Steps:
-        """Of either, where a place is under one of them."""
-        return Steps(*map(max, self, other))
+def _sum(steps: Iterable[Steps]) -> Steps:
+    return Steps(*map(sum, zip(Steps(), *steps, strict=True)))
+
+
+def _most(steps: Iterable[Steps]) -> Steps:
+    return Steps(*map(max, zip(Steps(), *steps, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -137,7 +98,7 @@ class Cost:
     has_choices: bool
 
     def of(self, size: Size) -> float:
-        """Steps of the question whether a value fits."""
+        """Return the steps of the question whether a value fits."""
         most = self.steps.each * size.values + self.steps.letters * size.letters
         if size.has_vast_numbers:
             most += size.values * _MULTIPLE_LONG if self.multiples else 0
@@ -146,11 +107,9 @@ class Cost:
         return most + size.values**2 if self.unique and size.has_long_numbers else most
 
     def of_reasons(self, size: Size, depth: int) -> float:
-        """Steps of the question why a value does not fit: what leads back to itself is not remembered there, and the
-        text of what does not fit is written for each reason.
+        """Return the steps of the question why a value of so many levels does not fit.
 
-        Args:
-            depth: levels of the value.
+        What leads back to itself is not remembered there, and the text of what does not fit is written for each reason.
         """
         if self.steps.again > 1 and depth > 60:
             return inf
@@ -165,25 +124,22 @@ class Size:
     values: int
     letters: int
     has_long_numbers: bool
-    has_vast_numbers: bool = False
+    has_vast_numbers: bool
 
     @classmethod
-    def of(cls, value: Any, cost: Cost | None = None) -> Size:
-        """Of one value. ``cost``: what it is asked for; it is counted exactly only where that matters."""
+    def of(cls, value: Any, cost: Cost) -> Size:
+        """Measure a value, exactly only where that matters for ``cost``."""
         text = json_text(value)
         if text is None:
             text = json.dumps(pack(value), default=str)
-        bare = without_strings(text) if cost is not None and (cost.unique or cost.multiples) else ""
-        long = bool(cost and cost.unique and _LONG_NUMBER.search(bare))
-        numbers = long, _VAST_NUMBER.search(bare) is not None
+        bare = without_strings(text) if cost.unique or cost.multiples else ""
+        numbers = cost.unique and bool(_LONG_NUMBER.search(bare)), _VAST_NUMBER.search(bare) is not None
         rough = cls(1 + text.count("[") + text.count("{") + text.count(","), len(text), *numbers)
-        if cost is not None and cost.of(rough) <= MAX_STEPS:
-            return rough
-        return cls(count_values(text), len(text), *numbers)
+        return rough if cost.of(rough) <= MAX_STEPS else cls(count_values(text), len(text), *numbers)
 
 
 def steps(text: str, pointer: str, value: Any) -> float:
-    """Steps at most of the question whether a value fits a part of a schema.
+    """Bound the steps of the question whether a value fits a part of a schema.
 
     Args:
         text: the whole schema as JSON.
@@ -192,71 +148,44 @@ def steps(text: str, pointer: str, value: Any) -> float:
     cost = cost_of(text, pointer)
     if is_small(value) and cost.steps.letters == 0 and not cost.unique:
         return cost.steps.each * 100
+    return _steps(text, pointer, value, _LEVELS)
+
+
+def _steps(text: str, pointer: str, value: Any, levels: int) -> float:
+    cost = cost_of(text, pointer)
     most = cost.of(Size.of(value, cost))
-    return most if most <= MAX_STEPS else _by_members(text, pointer, value, most, _LEVELS)
-
-
-def _by_members(text: str, pointer: str, value: Any, most: float, levels: int) -> float:
-    """``most``, or less where the members of an object are counted each for itself: a long text has one of them."""
     node = _part(_schema(text), pointer)
-    names = node.get("properties") if isinstance(node, dict) else None
-    if levels == 0 or not isinstance(value, dict) or not isinstance(names, dict) or not _BESIDE_ALL.isdisjoint(node):
+    names = node.get("properties") if isinstance(node, dict) and _BY_MEMBERS.isdisjoint(node) else None
+    if most <= MAX_STEPS or levels == 0 or not isinstance(value, dict) or not isinstance(names, dict):
         return most
-    if not _SAVING.isdisjoint(node) or isinstance(node.get("propertyNames"), dict):
-        return most
-    total = float(len(value) + len(names))
+    total = float(len(value) + len(names))  # each member for itself: a long text has one of them
     for key, item in value.items():
+        step = "/properties/" + key.replace("~", "~0").replace("/", "~1") if key in names else "/additionalProperties"
+        if isinstance(_part(node, step), dict):
+            total += _steps(text, pointer + step, item, levels - 1)
         if total > MAX_STEPS:
             break
-        step = ("properties", key) if key in names else ("additionalProperties",)
-        if not isinstance(_at(node, step), dict):
-            continue
-        below = pointer + "".join("/" + each.replace("~", "~0").replace("/", "~1") for each in step)
-        cost = cost_of(text, below)
-        of_item = cost.of(Size.of(item, cost))
-        total += of_item if of_item <= MAX_STEPS else _by_members(text, below, item, of_item, levels - 1)
     return min(most, total)
-
-
-def _at(node: Any, path: Iterable[str]) -> Any:
-    for step in path:
-        node = node.get(step) if isinstance(node, dict) else None
-    return node
 
 
 @lru_cache(maxsize=4096)
 def cost_of(text: str, pointer: str = "") -> Cost:
-    """What a part of a schema costs, kept for the next time. Takes time linear in the schema, or its end is infinite.
+    """Count what a part of a schema costs, once. Takes time linear in the schema, or finds that its end is infinite.
 
     Args:
         text: the whole schema as JSON.
         pointer: leads to the part, as a JSON pointer.
     """
     root = _schema(text)
-    counter = _Counter(root, most=_VISITS + len(text) // 2)
+    counter = _Counter(root, _VISITS + len(text) // 2)
     try:
         found = counter.steps(_part(root, pointer))
-        for target in list(counter.targets.values()):
-            alone = counter.alone(target)
-            found = Steps(found.each + alone.each, found.letters + alone.letters, max(found.again, alone.again))
+        alone = [counter.alone(target) for target in list(counter.targets.values())]
+        found = _sum([found, *alone])._replace(again=_most([found, *alone]).again)
     except (_TooMuch, RecursionError):
         found = Steps(inf, 0, inf)
     choices = '"anyOf"' in text or '"oneOf"' in text
-    return Cost(found, '"uniqueItems"' in text, '"multipleOf"' in text, _longest_enum(text), choices)
-
-
-@lru_cache(maxsize=256)
-def _longest_enum(text: str) -> int:
-    longest, waiting = 0, [_schema(text)] if '"enum"' in text else []
-    while waiting:
-        at = waiting.pop()
-        if isinstance(at, dict):
-            values = at.get("enum")
-            longest = max(longest, len(values) if isinstance(values, list) else 0)
-            waiting += at.values()
-        elif isinstance(at, list):
-            waiting += at
-    return longest
+    return Cost(found, '"uniqueItems"' in text, '"multipleOf"' in text, counter.longest_enum, choices)
 
 
 @lru_cache(maxsize=256)
@@ -279,37 +208,39 @@ class _TooMuch(Exception):
     """There are more ways through a schema than are counted."""
 
 
+@dataclass
 class _Counter:
     """Counts the steps of a schema's parts as the validator takes them: each reference anew, but to what it is in.
 
     Attributes:
+        left: parts that may still be looked at.
         targets: parts that lead back to themselves, by their identity.
     """
 
-    def __init__(self, root: Any, most: int) -> None:
-        self.root = root
-        self.targets: dict[int, Any] = {}
-        self._left = most
-        self._known: dict[int, Steps] = {}
-        self._stack: dict[int, int] = {}
-        self._lowest = [inf]
-        self._named: list[Any] | None = None
+    root: Any
+    left: int
+    targets: dict[int, Any] = field(default_factory=dict)
+    longest_enum: int = 0
+    _known: dict[int, Steps] = field(default_factory=dict)
+    _above: dict[int, int] = field(default_factory=dict)
+    _lowest: list[float] = field(default_factory=lambda: [inf])
+    _named: list[Any] | None = None
 
     def alone(self, target: Any) -> Steps:
-        """The steps of a part, looked at first."""
-        self._stack = {id(target): 0}
+        """Count the steps of a part that is looked at first."""
+        self._above = {id(target): 0}
         return self._body(target)
 
     def steps(self, node: Any) -> Steps:
-        """The steps of a part."""
+        """Count the steps of a part."""
         if not isinstance(node, dict):
             return Steps(1)
         if (known := self._known.get(id(node))) is not None:
             return known
-        self._left -= 1 + len(node) // 8
-        if self._left < 0:
+        self.left -= 1 + len(node) // 8
+        if self.left < 0:
             raise _TooMuch
-        height = self._stack.get(id(node), len(self._stack))
+        height = self._above.get(id(node), len(self._above))
         self._lowest.append(inf)
         found = self._body(node)
         lowest = self._lowest.pop()
@@ -320,94 +251,92 @@ class _Counter:
         return found
 
     def _body(self, node: dict[str, Any]) -> Steps:
-        below = self._members(node).either(self._items(node))
-        found = Steps(_own(node), weight_of(node.get("pattern"))).either(below)
-        for part in self._beside(node):
-            found = found.beside(self.steps(part))
-        for keyword in _REFERENCES:
-            if isinstance(reference := node.get(keyword), str):
-                for target in self._targets(reference):
-                    found = found.beside(self._referred(target))
-        if not _SAVING.isdisjoint(node):
-            found = Steps(*(_UNEVALUATED * each for each in found))
-        return found
+        self.longest_enum = max(self.longest_enum, _length(node.get("enum")))
+        members = [_most(map(self.steps, _parts(node, _EITHER))), *map(self.steps, _parts(node, _EACH)), Steps(3)]
+        members += [Steps(1, weight_of(pattern)) for pattern in _keys(node.get("patternProperties"))]
+        members += [Steps(_UNIQUE)] if node.get("uniqueItems") is True else []
+        found = _most([Steps(_own(node), weight_of(node.get("pattern"))), _sum(members)])
+        found = _sum([found, *map(self.steps, _parts(node, _BESIDE)), *map(self._referred, self._targets(node))])
+        return Steps(*(_UNEVALUATED * one for one in found)) if any(key in node for key in _SAVING) else found
 
     def _referred(self, target: Any) -> Steps:
-        at = self._stack.get(id(target))
-        if at is not None:
+        if (at := self._above.get(id(target))) is not None:
             self.targets[id(target)] = target
             self._lowest[-1] = min(self._lowest[-1], at)
             return Steps(_REMEMBERED, 0, 1)
-        self._stack[id(target)] = len(self._stack)
+        self._above[id(target)] = len(self._above)
         try:
             return self.steps(target)
         finally:
-            del self._stack[id(target)]
+            del self._above[id(target)]
 
-    def _members(self, node: dict[str, Any]) -> Steps:
-        found = self.steps(node.get("additionalProperties"))
-        if isinstance(names := node.get("properties"), dict):
-            for part in names.values():
-                found = found.either(self.steps(part))
-        if isinstance(patterns := node.get("patternProperties"), dict):
-            for pattern, part in patterns.items():
-                found = found.beside(self.steps(part)).beside(Steps(1, weight_of(pattern)))
-        found = found.beside(self.steps(node.get("unevaluatedProperties")))
-        return found.either(self.steps(node.get("propertyNames")))
-
-    def _items(self, node: dict[str, Any]) -> Steps:
-        items = node.get("items")
-        found = self.steps(node.get("additionalItems")).either(self.steps(items))
-        for listed in (items, node.get("prefixItems")):
-            for part in listed if isinstance(listed, list) else ():
-                found = found.either(self.steps(part))
-        for keyword in ("contains", "unevaluatedItems"):
-            found = found.beside(self.steps(node.get(keyword)))
-        return found.beside(Steps(_UNIQUE)) if node.get("uniqueItems") is True else found
-
-    def _beside(self, node: dict[str, Any]) -> Iterator[Any]:
-        for keyword in _BESIDE:
-            yield from parts if isinstance(parts := node.get(keyword), list) else ()
-        yield from (node[keyword] for keyword in _BESIDE_ONE if keyword in node)
-        for keyword in _BY_NAME:
-            yield from parts.values() if isinstance(parts := node.get(keyword), dict) else ()
-
-    def _targets(self, reference: str) -> Iterator[Any]:
-        """What a reference may lead to: a part by its place, and where parts have names of their own, any of these."""
-        pointer = reference.partition("#")[2]
-        bases = [self.root, *self._with_names()]
-        if reference == "#" or (reference.startswith("#") and pointer.startswith("/")):
-            found = [part for base in bases if isinstance(part := _part(base, unquote(pointer)), dict)]
-        else:
-            found = bases
-        seen = {id(part): part for part in found}
-        yield from seen.values()
+    def _targets(self, node: dict[str, Any]) -> Iterator[Any]:
+        """What a part refers to, by its place; and where parts have names of their own, any of these."""
+        for reference in filter(None, map(node.get, _REFERENCES)):
+            if not isinstance(reference, str):
+                continue
+            found = [self.root, *self._with_names()]
+            if reference == "#" or reference.startswith("#/"):
+                found = [part for base in found if isinstance(part := _part(base, unquote(reference[1:])), dict)]
+            yield from {id(part): part for part in found}.values()
 
     def _with_names(self) -> list[Any]:
         if self._named is None:
             self._named, waiting = [], [self.root]
             while waiting:
                 at = waiting.pop()
-                if isinstance(at, dict):
-                    names = {"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"}
-                    if at is not self.root and any(isinstance(at.get(each), str | bool) for each in names):
-                        self._named.append(at)
-                    waiting += at.values()
-                elif isinstance(at, list):
-                    waiting += at
+                if isinstance(at, dict) and at is not self.root:
+                    self._named += [at] if any(isinstance(at.get(name), str | bool) for name in _NAMES) else []
+                waiting += at.values() if isinstance(at, dict) else at if isinstance(at, list) else ()
         return self._named
+
+
+def _parts(node: dict[str, Any], keywords: Iterable[str]) -> Iterator[Any]:
+    for keyword in keywords:
+        value = node.get(keyword)
+        if isinstance(value, list):
+            yield from value
+        elif keyword in _MAPS:
+            yield from value.values() if isinstance(value, dict) else ()
+        elif keyword in node:
+            yield value
+
+
+def _keys(value: Any) -> Iterable[str]:
+    return value if isinstance(value, dict) else ()
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, list | dict) else 0
 
 
 def _own(node: dict[str, Any]) -> float:
     found = 1 + len(node)
     values = node.get("enum")
-    if isinstance(values, list) and len({type(value) for value in values}) == 1 and isinstance(values[0], str | int):
+    if isinstance(values, list) and len(set(map(type, values))) == 1 and isinstance(values[0], str | int):
         values = None  # they are looked up
     for value in (values, node.get("const")):
-        if value is not None:
-            found += 2 * Size.of(value).values
+        found += 2 * count_values(json_text(value) or "") if value is not None else 0
     if isinstance(divisor := node.get("multipleOf"), int | float):
         found += _MULTIPLE if 1e-9 <= abs(divisor) <= 1e15 else _MULTIPLE_LONG
-    for keyword in ("required", "properties", "dependentRequired", "dependentSchemas", "dependencies"):
-        found += len(value) if isinstance(value := node.get(keyword), list | dict) else 0
-    return found
+    listed = ("required", "properties", "dependentRequired", "dependentSchemas", "dependencies")
+    return found + sum(_length(node.get(keyword)) for keyword in listed)
+
+
+@lru_cache(maxsize=4096)
+def weight_of(pattern: Any) -> int:
+    """Bound the states of a regular expression: its letters, each as often as it may be repeated."""
+    if not isinstance(pattern, str):
+        return 0
+    sums, last = [0], [0]
+    for token in _TOKEN.finditer(pattern):
+        least, has_end, most = token.groups()
+        if least is not None:
+            last[-1] *= max(int(most or least) + (most == "" and has_end is not None), 1)
+        elif token[0] == "(":
+            sums, last = [*sums, 0], [*last, 0]
+        elif token[0] not in "*+?|^$":
+            made = sums.pop() + last.pop() + 1 if token[0] == ")" and len(sums) > 1 else 1
+            sums[-1] += last[-1]
+            last[-1] = made
+    return sum(sums) + sum(last) + 1

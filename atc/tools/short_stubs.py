@@ -196,7 +196,6 @@ class Grade:
         keys: keys of its response and arguments, on average over all tools (:attr:`atc.tools.outline.Record.ranks`).
         optional: arguments that are not required and not named by the task are shown too.
         description: characters of what the tool does. ``notes``: characters of an argument's description; none for 0.
-        demonstration: a program that uses it is shown.
     """
 
     name: str
@@ -204,12 +203,9 @@ class Grade:
     optional: bool = False
     description: int = 260
     notes: int = 120
-    demonstration: bool = False
 
 
 WHOLE = Grade("whole")
-DEMONSTRATED = Grade("whole", demonstration=True)
-"""Shown where all else has its room: a demonstration is the first that is cut."""
 LADDER = (
     WHOLE,
     Grade("keys", 16, optional=True, description=160, notes=60),

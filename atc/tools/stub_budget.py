@@ -17,8 +17,8 @@ from atc.schemas.protocol import Protocol
 from atc.schemas.types import RESERVED
 from atc.tools.outline import Outline, words_of_task
 from atc.tools.paging import paging_line
-from atc.tools.short_stubs import DEMONSTRATED, LADDER, WHOLE, Grade, short_stub
-from atc.tools.stubs import Stub, demonstration, shown_examples, whole_stub
+from atc.tools.short_stubs import LADDER, WHOLE, Grade, short_stub
+from atc.tools.stubs import Stub, shown_examples, whole_stub
 
 Count = Callable[[str], Awaitable[int]]
 SEPARATOR = "\n\n\n"
@@ -83,7 +83,6 @@ class Fitter:
         ask: str | None = None,
         pages: bool = False,
         plain: bool = False,
-        demonstrations: bool = False,
         share: bool = False,
         order: Sequence[str] = (),
     ) -> None:
@@ -99,9 +98,7 @@ class Fitter:
         self._taken = RESERVED | self._protocols.keys()
         self._outline: Outline | None = None
         self._short: dict[tuple[str, Grade], Stub] = {}
-        self._whole: dict[tuple[str, bool], tuple[int, Stub | None]] = {}
-        may_be_shown = (p for p in protocols if demonstrations and p.name not in self._keep)
-        self._demonstrated = frozenset(p.name for p in may_be_shown if demonstration(p))
+        self._whole: dict[str, tuple[int, Stub | None]] = {}
 
     async def fit(self, tokens: int, count: Count, *, spare: int = 0) -> Fit:
         """The most that fits so many tokens, as ``count`` counts them; it is asked about four times.
@@ -134,26 +131,19 @@ class Fitter:
         return best
 
     async def _whole_in(self, tokens: int, most: int, count: Count) -> Fit | None:
-        for demonstrated in (True, False) if self._demonstrated else (False,):
-            if (whole := await asyncio.to_thread(self.whole, most, demonstrated)) is None:
-                continue
-            used = len(whole.text.encode())  # no tokenizer makes more of it
-            if used > tokens and (used := await count(whole.text)) > tokens:
-                continue
-            if self._demonstrated and not demonstrated:
-                room = min(most, int(0.95 * len(whole.text) * tokens / max(1, used)))
-                more = await asyncio.to_thread(self.within, room)
-                if len(more.text) > len(whole.text) and (taken := await count(more.text)) <= tokens:
-                    return replace(more, tokens=taken)
-            return replace(whole, tokens=used)
-        return None
+        if (whole := await asyncio.to_thread(self.whole, most)) is None:
+            return None
+        used = len(whole.text.encode())  # no tokenizer makes more of it
+        if used > tokens and (used := await count(whole.text)) > tokens:
+            return None
+        return replace(whole, tokens=used)
 
-    def whole(self, room: int, demonstrated: bool = True) -> Fit | None:
-        """All stubs whole, with or without demonstrations; ``None`` where they take more than so many characters."""
+    def whole(self, room: int) -> Fit | None:
+        """Return all stubs whole; ``None`` where they take more than so many characters."""
         stubs: dict[str, Stub] = {}
         left = room * MOST_SHARED if self._share else room
         for name in self._in_order([*self._protocols]):
-            stub = self._whole_within(name, room, demonstrated and name in self._demonstrated)
+            stub = self._whole_within(name, room)
             if stub is None or (left := left - len(stub.text)) < 0:
                 return None
             stubs[name] = stub
@@ -187,9 +177,6 @@ class Fitter:
             if not raised:
                 break
             cut = raised
-        for name in [*self._first, *shown]:
-            if name in shown and name in self._demonstrated and grades[name] is WHOLE:
-                self._raised(name, DEMONSTRATED, shown, grades, room)
         left_out = tuple(name for name in self._protocols if name not in shown)
         return Fit(self._text(shown, grades, room), {name: grades[name].name for name in shown}, left_out)
 
@@ -202,10 +189,7 @@ class Fitter:
         return False
 
     def _fits(self, shown: Sequence[str], grades: dict[str, Grade], room: int) -> bool:
-        if any(
-            _is_whole(grade := grades[name]) and self._whole_within(name, room, grade.demonstration) is None
-            for name in shown
-        ):
+        if any(grades[name] is WHOLE and self._whole_within(name, room) is None for name in shown):
             return False
         return sum(map(len, self._parts(shown, grades, room))) + len(SEPARATOR) * (len(shown) - 1) <= room
 
@@ -219,8 +203,8 @@ class Fitter:
         return sorted(names, key=self._place.__getitem__) if self._place else names
 
     def _stub(self, name: str, grade: Grade, room: int) -> Stub:
-        if _is_whole(grade):
-            if (stub := self._whole_within(name, room, grade.demonstration)) is not None:
+        if grade is WHOLE:
+            if (stub := self._whole_within(name, room)) is not None:
                 return stub
             grade = LADDER[-1]
         if (name, grade) not in self._short:
@@ -232,20 +216,14 @@ class Fitter:
             )
         return self._short[name, grade]
 
-    def _whole_within(self, name: str, room: int, demonstrated: bool = False) -> Stub | None:
+    def _whole_within(self, name: str, room: int) -> Stub | None:
         """A whole stub of at most about so many characters; what was found too long is not tried again for less."""
-        tried, stub = self._whole.get((name, demonstrated), (-1, None))
+        tried, stub = self._whole.get(name, (-1, None))
         if stub is None and room > tried:
             hints = self._hints.get(name, {})
-            stub = whole_stub(
-                self._protocols[name], hints, room, pages=self._pages, demonstrate=demonstrated, plain=self._plain
-            )
-            self._whole[name, demonstrated] = (room, stub)
+            stub = whole_stub(self._protocols[name], hints, room, pages=self._pages, plain=self._plain)
+            self._whole[name] = (room, stub)
         return stub if stub is not None and len(stub.text) <= room else None
-
-
-def _is_whole(grade: Grade) -> bool:
-    return grade.name == WHOLE.name
 
 
 _SHOWN = {"name", "description", "parameters", "returns", "statuses"}

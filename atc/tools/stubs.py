@@ -2,9 +2,6 @@
 
 Text of a protocol only ever lands inside a comment, a docstring or a string literal, as one line without quotes that
 could end it; :func:`render_stubs` parses what it made and refuses anything but classes, functions and imports.
-
-A program in a document is text from outside. It is shown only where it is Python, short, and calls its tool; then as it
-is written anew from its syntax tree, which leaves out its comments, as lines of a docstring.
 """
 
 from __future__ import annotations
@@ -15,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from atc._host.invisible import legible, written
+from atc._host.invisible import written
 from atc._host.lazy import kept_by_identity
-from atc._host.syntax import syntax_tree, walk
+from atc._host.syntax import syntax_tree
 from atc._records.packing import as_text
 from atc.errors import ToolImportError
 from atc.result import Effect
@@ -29,38 +26,10 @@ from atc.schemas.types import TypeWriter, camel, inline_type, names_of_values, o
 from atc.tools.kept import KIND
 from atc.tools.paging import paging_line
 
-MAX_QUESTION, MAX_PROGRAM, MAX_LINES = 120, 400, 8
-"""Characters of a question and of a program, and lines of a program, that are shown; of a longer one, nothing is."""
 MAX_SHOWN = 2
 """Examples of a tool that stand in its JSON form."""
-MAX_RESPONSE = 2_000
-"""Characters there of arguments and of a response, as JSON; longer ones are left out."""
-
-
-def demonstration(protocol: Protocol) -> list[str]:
-    """The first demonstration of a tool, as lines for its docstring; empty where there is none to show."""
-    for example in protocol.examples:
-        if example.program and (lines := _program_lines(example.program, protocol.name)):
-            question = one_line(example.description, MAX_QUESTION)
-            return [f"Demonstration: {question}" if question else "Demonstration:", *(f"    {line}" for line in lines)]
-    return []
-
-
-def _program_lines(program: str, tool: str) -> list[str]:
-    """A program as harmless lines; empty where it cannot be shown."""
-    if len(program) > 4 * MAX_PROGRAM:  # comments may go
-        return []
-    try:
-        tree = syntax_tree(program)
-        text = ast.unparse(tree)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-    called = {node.func.id for node in walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-    lines = text.split("\n")
-    printable = all(line.isprintable() for line in lines) and '"""' not in text and legible(text) == text
-    if tool not in called or not printable or len(text) > MAX_PROGRAM or len(lines) > MAX_LINES:
-        return []
-    return [line.replace("\\", "\\\\") for line in lines]
+EXAMPLE_ROOM = {"description": 400, "program": 400, "arguments": 2_000, "response": 2_000}
+"""Characters there of each part of an example, as JSON; longer ones are left out."""
 
 
 def shown_examples(protocol: Protocol) -> list[dict[str, Any]]:
@@ -69,19 +38,13 @@ def shown_examples(protocol: Protocol) -> list[dict[str, Any]]:
 
 
 def _bounded_example(example: Example) -> dict[str, Any]:
-    bounds = {
-        "description": MAX_PROGRAM,
-        "program": MAX_PROGRAM,
-        "arguments": MAX_RESPONSE,
-        "response": MAX_RESPONSE,
-    }
     made = {}
     for name, value in example.model_dump(exclude_defaults=True).items():
         try:
             text = json.dumps(value, default=str)
         except (TypeError, ValueError, RecursionError):
             continue
-        if len(text) <= bounds[name]:
+        if len(text) <= EXAMPLE_ROOM[name]:
             made[name] = json.loads(text)
     return made
 
@@ -118,7 +81,6 @@ def render_stub(
     hints: Mapping[str, str] | None = None,
     *,
     pages: bool = False,
-    demonstrate: bool = False,
     plain: bool = False,
 ) -> str:
     """One tool: its response's classes, its signature, and a docstring.
@@ -127,9 +89,9 @@ def render_stub(
         protocol: the tool.
         hints: for a parameter, where its value can be had (see :mod:`atc.catalogue.graph.tool_graph`).
         pages: say of a paged tool how all its pages are read (see :mod:`atc.tools.paging`).
-        demonstrate, plain: as :func:`whole_stub` takes them.
+        plain: as :func:`whole_stub` takes it.
     """
-    stub = whole_stub(protocol, hints or {}, pages=pages, demonstrate=demonstrate, plain=plain)
+    stub = whole_stub(protocol, hints or {}, pages=pages, plain=plain)
     assert stub is not None  # there is no bound on its room
     return stub.text
 
@@ -157,7 +119,6 @@ def whole_stub(
     room: int | None = None,
     *,
     pages: bool = False,
-    demonstrate: bool = False,
     plain: bool = False,
 ) -> Stub | None:
     """All that is known of a tool; ``None`` where that takes more than about ``room`` characters. It is kept: one run
@@ -168,12 +129,11 @@ def whole_stub(
         hints: for a parameter, where its value can be had.
         room: characters.
         pages: say of a paged tool how all its pages are read.
-        demonstrate: show the question and the program of its first demonstration.
         plain: the response on one line of the docstring: an example that has every key, else its type.
     """
-    kept, asked = _whole_stubs(protocol), (*hints.items(), pages, demonstrate, plain)
+    kept, asked = _whole_stubs(protocol), (*hints.items(), pages, plain)
     if asked not in kept:
-        made = (_plain_stub if plain else _class_stub)(protocol, hints, room, pages, demonstrate)
+        made = (_plain_stub if plain else _class_stub)(protocol, hints, room, pages)
         if made is None:
             return None
         kept[asked] = made
@@ -187,9 +147,7 @@ def _whole_stubs(protocol: Protocol) -> dict[tuple[object, ...], Stub]:
     return {}
 
 
-def _class_stub(
-    protocol: Protocol, hints: Mapping[str, str], room: int | None, pages: bool, demonstrate: bool
-) -> Stub | None:
+def _class_stub(protocol: Protocol, hints: Mapping[str, str], room: int | None, pages: bool) -> Stub | None:
     shown = any(example.response is not None for example in protocol.examples)  # then it speaks for most fields
     writer = TypeWriter(
         protocol.returns or {},
@@ -208,14 +166,12 @@ def _class_stub(
     if placed is not None and ": " in placed.text:
         response.append(f"Returns: {placed.text}")  # what the places are called, which a type cannot say
     response += [] if example is None else [f"Example response: {_example_text(example)}"]
-    about_it = _docstring(protocol, hints, pages, demonstrate, response)
+    about_it = _docstring(protocol, hints, pages, response)
     lines = [f"def {protocol.name}({signature}) -> {returns}:", *about_it]
     return guarded(Stub(writer.classes, "\n".join(lines)), protocol.name)
 
 
-def _plain_stub(
-    protocol: Protocol, hints: Mapping[str, str], room: int | None, pages: bool, demonstrate: bool
-) -> Stub | None:
+def _plain_stub(protocol: Protocol, hints: Mapping[str, str], room: int | None, pages: bool) -> Stub | None:
     """The response is one line: a small model reads it as well as classes (benchmarks/README.md)."""
     typed = inline_type(protocol.returns or {}, COMMENT, room)
     arguments = TypeWriter(protocol.parameters, camel(protocol.name), room=room)
@@ -233,7 +189,7 @@ def _plain_stub(
         lines, records = [f"Example response: {text}"], ()
     returns = response if response in _NAMES else _CONTAINERS.get(response[0] + response[-1], "Any")
     function = [f"def {protocol.name}({signature}) -> {returns}:"]
-    function += _docstring(protocol, hints, pages, demonstrate, lines)
+    function += _docstring(protocol, hints, pages, lines)
     return guarded(Stub(arguments.classes, "\n".join(function), records), protocol.name)
 
 
@@ -255,9 +211,7 @@ def parameter_text(writer: TypeWriter, parameter: Parameter) -> str:
     return text if parameter.required else f"{text} = ..."
 
 
-def _docstring(
-    protocol: Protocol, hints: Mapping[str, str], pages: bool, demonstrate: bool, response: Sequence[str]
-) -> list[str]:
+def _docstring(protocol: Protocol, hints: Mapping[str, str], pages: bool, response: Sequence[str]) -> list[str]:
     lines = [f'    """{one_line(protocol.description, MAX_DESCRIPTION) or protocol.name}']
     lines += [f"    {line}" for line in (named_there(protocol), kept_line(protocol)) if line]
     reader = Reader(protocol.parameters)
@@ -272,8 +226,6 @@ def _docstring(
         lines.append(f"    {line}")
     if errors := [s for s in protocol.statuses if not str(s.code).startswith("2") and not _is_usual(s)][:4]:
         lines.append("    Errors: " + "; ".join(one_line(f"{s.code} {s.description}".strip(), 60) for s in errors))
-    if demonstrate:
-        lines += [f"    {line}" for line in demonstration(protocol)]
     lines += [f"    {line}" for line in response]
     return [*lines[:-1], f'{lines[-1]}"""'] if len(lines) == 1 else [*lines, '    """']
 

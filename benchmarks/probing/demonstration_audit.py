@@ -19,7 +19,7 @@ from typing import Any
 
 from atc.probing.candidates import is_word
 from atc.probing.demonstrations import unknowable
-from atc.probing.questions import named_tools
+from atc.probing.descriptions import named_tools
 from atc.schemas.protocol import Example, Protocol, parameters_of
 
 

@@ -36,7 +36,6 @@ from atc.probing.prober import Prober
 from atc.probing.report import Report
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
-from atc.tools.stubs import demonstration
 from atc.tools.tool import Tool, Toolset
 from benchmarks.common import RESULTS, ROOT, AsJson, show
 from benchmarks.environments.atlas import AtlasEnvironment
@@ -94,7 +93,7 @@ class Probing:
             "documented": sum(name in found for name in self.truth),
             "returns": reduce(add, (tool.returns.score for tool in judged), Score()).figures(),
             "arguments": reduce(add, (tool.arguments.score for tool in judged), Score()).figures(),
-            "demonstrated": sum(bool(demonstration(protocol)) for protocol in found.values()),
+            "demonstrated": sum(any(each.program for each in protocol.examples) for protocol in found.values()),
             "calls": self.report.calls,
             "model_calls": self.report.model_calls,
         }

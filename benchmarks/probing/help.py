@@ -1,17 +1,15 @@
 """Do probed documents help? The same tasks with true documents, with those that probing wrote, and with bare names.
 
 ``python -m benchmarks.probing.help [--env atlas] [--documents true,probed,bare] [--prober none|embedded|NAME]
-[--model embedded|NAME] [--system atc,atc-demonstrated] [--unread] [--seeds 0] [--data DIR] [--out FILE] [--json]``
+[--model embedded|NAME] [--system atc] [--unread] [--seeds 0] [--data DIR] [--out FILE] [--json]``
 
 The tools of the environment are told by their names and those of their arguments, and probed (``--prober none``: by
 structure alone; :mod:`benchmarks.probing.documents`). The same model then tries the same tasks three times over, and
 only what it reads of the tools differs. Tools that change something are never probed: with probed documents they are
 as bare as without. Rows are kept and gone on from as :mod:`benchmarks.tasks` does.
 
-``atc-demonstrated`` is ATC that is shown the questions and programs of probed tools. What they are worth is
-measured over probed documents alone: ``--env restbench --documents probed --unread --system atc,atc-demonstrated``
-tries the 30 tasks that nobody has read, each twice; ``--env atlas,toolflow,restbench --limit 12`` in place of
-``--env restbench --unread`` takes 36 that developers know.
+``--env restbench --documents probed --unread`` tries the 30 tasks that nobody has read; ``--env
+atlas,toolflow,restbench --limit 12`` takes 36 that developers know.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 WITHOUT_RULE = "atc-rules:"
-"""What the name of ATC without one rule begins with; the id of the rule follows (``atc-rules:key-spelling``)."""
+"""What the name of ATC without one rule begins with; the id of the rule follows (``atc-rules:name-spelling``)."""
 OFFER = "atc-offer:"
 """The same for ATC that searches among the tools of a task and offers N at most (``atc-offer:8``)."""
 ALPHA, PAPER_ALPHA = "atc-alpha:", "atc-paper-alpha:"
@@ -62,11 +62,6 @@ SYSTEMS: dict[str, System] = {
         ),
         Atc("atc-replay", "ATC that makes every call anew in a revision", replay=False),
         Atc("atc-all", "ATC without any of these", {"strategy": ChainWithPlainErrors(_BARE)}, replay=False),
-        Atc(
-            "atc-demonstrated",
-            "ATC that is shown how probing used its tools",
-            {"strategy": Chain(WritingOptions(demonstrations=True))},
-        ),
         Atc(
             "atc-notes",
             "ATC whose revisions are shown short notes",

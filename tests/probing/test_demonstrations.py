@@ -17,7 +17,7 @@ from atc.result import Effect
 from atc.schemas.protocol import Example, Protocol
 from atc.tools.tool import Toolset
 from benchmarks.probing.demonstration_audit import audit
-from tests.support.probe import Oracle, Service, line, probed, states
+from tests.support.probe import Service, line, probed, states
 from tests.support.probe_services import missing
 
 FACTS = {"lake_id": 77, "name": "Inari", "deepest_m": 92}
@@ -56,7 +56,7 @@ def test_an_id_is_read_off_a_list_by_the_name_that_a_user_knows() -> None:
         "answer = get_lake(lake_id=next(each for each in lakes['lakes'] if each['name'] == 'Inari')['lake_id'])\n"
     )
     assert made.question == "What are the name and deepest m of the lake named Inari?"
-    assert (made.arguments, made.asked) == ({"lake_id": 77}, False)
+    assert made.arguments == {"lake_id": 77}
 
 
 def test_a_search_by_words_comes_before_a_list() -> None:
@@ -128,17 +128,6 @@ def test_a_chain_is_bounded() -> None:
     assert max(lengths) <= MAX_CALLS
 
 
-def test_a_question_of_the_models_stays_while_its_program_does() -> None:
-    tools = [tool("list_lakes", ({}, LAKES)), tool("get_lake", ({"lake_id": 77}, FACTS))]
-    first = shown(*tools)["get_lake"]
-    assert first is not None
-    asked = Demonstration("How deep is Lake Inari?", first.program, first.arguments, asked=True)
-    tools[1][1].demonstration = asked
-    assert shown(*tools)["get_lake"] is asked
-    tools[1][1].demonstration = Demonstration("How deep is it?", "answer = 1", first.arguments, asked=True)
-    assert shown(*tools)["get_lake"] == first
-
-
 def test_what_is_missing_is_called_with_what_can_be_read() -> None:
     guessed, lakes = tool("get_lake", ({"lake_id": 1}, FACTS)), tool("list_lakes", ({}, LAKES))
     tools = {each.name: each for each, _ in (guessed, lakes)}
@@ -184,19 +173,6 @@ def test_a_write_is_not_called_for_its_demonstration(service: Service) -> None:
     report = probed(service.tools(), tries=0, **options)
     assert states(report)["close_lake"] == "documented"
     assert line(report, "close_lake").calls == 1
-
-
-def test_the_models_question_is_kept_if_a_user_may_ask_it(service: Service) -> None:
-    service.route("list_lakes", "/lakes", LAKES)
-    service.route("get_lake", "/lakes/{lake_id}", lambda a: FACTS if a["lake_id"] == "77" else missing())
-    asked = {"list_lakes": "Which lakes do you know?", "get_lake": "What does get_lake(77) say of lake 77?"}
-    model = Oracle(questions=asked, sentence="Tells a lake's depth.")
-    report = probed(service.tools(), model)
-    questions = {p.name: p.examples[0].description for p in report.protocols}
-    assert questions["list_lakes"] == asked["list_lakes"]
-    assert questions["get_lake"] == "What are the name and deepest m of the lake named Inari?"
-    assert {p.description for p in report.protocols} == {"Tells a lake's depth."}
-    assert model.count("sentence") == 1
 
 
 @pytest.mark.slow

@@ -45,7 +45,6 @@ GET = made("get_city", {"city_id": NUMBER}, {"population": NUMBER, "area": NUMBE
 TOOLS = {tool.name: tool for tool in (FIND, GET)}
 REWRITTEN = {
     "name-spelling": "myCity = get_city(city_id=1)\nanswer = my_city",
-    "key-spelling": "answer = get_city(city_id=1)['Population']",
     "argument-spelling": "answer = get_city(cityId=1)",
 }
 
@@ -111,8 +110,8 @@ def test_the_table_of_the_documentation_is_the_registry() -> None:
         ("", DEFAULT),
         ("default", DEFAULT),
         ("none", frozenset()),
-        ("none, +key-spelling", {"key-spelling"}),
-        ("-key-spelling,-idle-call", DEFAULT - {"key-spelling", "idle-call"}),
+        ("none, +name-spelling", {"name-spelling"}),
+        ("-name-spelling,-idle-call", DEFAULT - {"name-spelling", "idle-call"}),
         ("none,+idle-call,-idle-call", frozenset()),
     ],
 )
@@ -124,9 +123,9 @@ def test_rules_are_read_from_left_to_right(text: str, on: frozenset[str]) -> Non
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("+key-spellin", "there is no rule 'key-spellin': did you mean key-spelling"),
+        ("+name-spellin", "there is no rule 'name-spellin': did you mean name-spelling"),
         ("-", "there is no rule ''"),
-        ("key-spelling", "write +key-spelling or -key-spelling"),
+        ("name-spelling", "write +name-spelling or -name-spelling"),
         ("-zzzz", "`atc help rules` lists them"),
         ("-confirmed-nothing", "there is no rule 'confirmed-nothing'"),
         ("none,+part-of-a-list", "there is no rule 'part-of-a-list': `atc help rules` lists them"),

@@ -69,6 +69,12 @@ def restbench() -> str:
     return f"solved {solved(rows)} of {len(rows)}, Path {shares[0]}, Prec {shares[1]}"
 
 
+def with_demonstrations() -> str:
+    own, shown = ([*tries("probing_help.jsonl", name).values()] for name in ("atc", "atc-demonstrated"))
+    assert (len(own), solved(own)) == (len(shown), solved(shown)), "the row says that both solve as many"
+    return f"{solved(own)} of {len(own)} tasks solved with and without it"
+
+
 @cache
 def links() -> tuple[Mapping[str, Any], ...]:
     return tuple(json.loads(line) for line in LINKS.read_text(encoding="utf-8").splitlines())
@@ -177,6 +183,7 @@ COMPUTED: tuple[Callable[[], str], ...] = (
     large_model,
     step_by_step,
     restbench,
+    with_demonstrations,
     predicted_links,
     links_with_a_product,
     with_a_plan,

@@ -189,7 +189,7 @@ class Oracle(FakeModel):
         values: for a tool the values to propose, one set for each time that it is asked about; the last one again and
             again. One that has none for any tool that it is asked about fails.
         whole: what it replies in place of values, one after the other, the last one again and again.
-        sentence: what it says that any tool returns. ``questions``: by tool, what it says that a user asks.
+        sentence: what it says that any tool returns.
 
     Attributes:
         asked: (kind, tools) of each question, ``kind`` one of ``values``, ``sentence``.
@@ -202,10 +202,8 @@ class Oracle(FakeModel):
         *,
         whole: Sequence[Scripted] = (),
         sentence: str = "Returns something.",
-        questions: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(())
-        self.questions = questions or {}
         self.values = {
             name: [said] if isinstance(said, Mapping) else list(said) for name, said in (values or {}).items()
         }
@@ -220,10 +218,9 @@ class Oracle(FakeModel):
         schema = (request.format.schema if request.format is not None else None) or {"properties": {}}
         tools = tuple(schema["properties"])
         scripted: Scripted
-        if "question" in next(iter(schema["properties"].values())).get("properties", {}):
+        if next(iter(schema["properties"].values())).get("type") == "string":
             self.asked.append(("sentence", tools))
-            said = {name: {"question": self.questions.get(name, ""), "returns": self.sentence} for name in tools}
-            scripted = json.dumps(said)
+            scripted = json.dumps(dict.fromkeys(tools, self.sentence))
         else:
             self.asked.append(("values", tools))
             scripted = self._next(self.whole) if self.whole else self._proposals(tools)

@@ -1,6 +1,6 @@
 """What one finished run teaches, as plain facts: names, counts and types (:mod:`atc.programs.lessons` reads them off).
 
-Success counts only where a call's value reached the answer (NaviAgent Eq. 4 counts successes alone); a run without an
+Success counts only in the program of an answered run (NaviAgent Eq. 4 counts successes alone); a run without an
 answer teaches failures, and what its tools answered. No value is kept, and no key that may be one.
 """
 
@@ -29,11 +29,11 @@ class Lessons:
     Attributes:
         id: a digest of the run's name and the request's number: the same run is learnt once. Empty: of no run.
         answered: the run has an answer.
-        calls: successes of each tool whose value reached the answer.
+        calls: successes of each tool in the program that answered.
         failed: failed calls, by number in the run, with their tools; not those refused for their arguments.
         follows: of a tool and the next other one whose call counts.
         feeds: of a field and a parameter: calls of the consumer that took the value from there.
-        replaced: of a tool and the one that took its place: whether the value of that one reached the answer.
+        replaced: of a tool and the one that took its place: whether that one answered with something.
         shapes: what tools that document no response answered, in every call that succeeded: what was answered holds
             whatever became of the program.
         observed: the first and the last number of the calls that shapes rest on.

@@ -32,7 +32,7 @@ def respelt(calls: Sequence[Made], program: str, tools: Mapping[str, Protocol]) 
     """Return the parameter that was meant, for a tool and a key that none of its parameters has.
 
     Args:
-        calls: those whose values reached the answer.
+        calls: of the program that answered.
         program: their source. A key that does not stand there may be data.
         tools: the protocols by name.
     """

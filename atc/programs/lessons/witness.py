@@ -1,4 +1,4 @@
-"""Traces how an answer came about: the calls whose values reached it, and what fed their arguments, each witnessed.
+"""Traces how an answer came about: the calls of the program that gave it, and what fed their arguments, each witnessed.
 
 A :class:`~atc.programs.analysis.flow.Flow` says what may have been; a call that was made says what was. An edge counts
 where both say so and the value is the same on both sides. These are the behavioural edges of NaviAgent §3.2.1.
@@ -6,143 +6,19 @@ where both say so and the value is the same on both sides. These are the behavio
 
 from __future__ import annotations
 
-import ast
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from atc._host.syntax import walk
 from atc.calls.json_values import holds_nothing, is_empty
 from atc.catalogue.graph.edges import Path
 from atc.catalogue.graph.lessons import Fields
-from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
-from atc.programs.analysis.values import NOTHING, Origin, Value
+from atc.programs.analysis.values import Origin
 from atc.programs.program import Program
 from atc.programs.responses import MISSING, places
-from atc.programs.syntax import span_of
 from atc.result import Effect
 from atc.schemas.protocol import Protocol, parameters_of
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Which conditions of a program decide on its answer: ``"yes" if rain > 1 else "no"`` rests on ``rain`` as well.
-#
-# The data flow says what an answer is made of, not what it depends on. So the statements that make the answer, and the
-# values that these read, are followed back by name; the conditions around them and in them are what decides.
-
-
-_CHOICES = frozenset({"max", "min", "sorted", "filter", "nlargest", "nsmallest"})
-
-
-class _Made(NamedTuple):
-    """A statement: what it reads, and what decides whether it runs or what it gives."""
-
-    reads: set[str]
-    tests: tuple[ast.expr, ...]
-
-
-def deciding(tree: ast.Module) -> list[ast.expr]:
-    """Return the conditions, and the iterables of loops, on which ``answer`` depends. Linear in the program.
-
-    Names are followed without their scopes: rather one condition too many than one too few.
-    """
-    makers: defaultdict[str, list[_Made]] = defaultdict(list)
-    for names, made in _statements(tree.body, (), ""):
-        for name in names:
-            makers[name].append(made)
-    found: dict[ast.expr, None] = {}
-    seen, todo = {"answer"}, ["answer"]
-    while todo:
-        for made in makers[todo.pop()]:
-            new = made.reads.union(*(_names(test) for test in made.tests if test not in found)) - seen
-            found |= dict.fromkeys(made.tests)
-            seen |= new
-            todo += new
-    return [*found]
-
-
-def _statements(
-    body: Iterable[ast.stmt], above: tuple[ast.expr, ...], function: str
-) -> Iterator[tuple[set[str], _Made]]:
-    """Yield each statement, with the names that it gives a value to; ``return`` gives the function one."""
-    for node in body:
-        match node:
-            case ast.If(test=test) | ast.While(test=test):
-                yield from _statements([*node.body, *node.orelse], (*above, test), function)
-            case ast.For(iter=iterated) | ast.AsyncFor(iter=iterated):
-                yield _stored(node.target), _made(iterated, above)
-                yield from _statements([*node.body, *node.orelse], (*above, iterated), function)
-            case ast.Match(subject=subject):
-                for case in node.cases:
-                    yield (
-                        {n.name for n in walk(case.pattern) if isinstance(n, ast.MatchAs) and n.name},
-                        _made(subject, above),
-                    )
-                    tests = (*above, subject) if case.guard is None else (*above, subject, case.guard)
-                    yield from _statements(case.body, tests, function)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                yield from _statements(node.body, above, name)
-            case ast.With() | ast.AsyncWith():
-                for item in node.items:
-                    if item.optional_vars is not None:
-                        yield _stored(item.optional_vars), _made(item.context_expr, above)
-                yield from _statements(node.body, above, function)
-            case ast.Try() | ast.TryStar():
-                handled = [each for handler in node.handlers for each in handler.body]
-                yield from _statements([*node.body, *handled, *node.orelse, *node.finalbody], above, function)
-            case ast.Return():
-                yield {function}, _made(node, above)
-            case _:
-                yield _stored(node), _made(node, above)
-
-
-def _made(node: ast.AST, above: tuple[ast.expr, ...]) -> _Made:
-    inside = [part.test for part in walk(node) if isinstance(part, ast.IfExp)]
-    inside += [test for part in walk(node) if isinstance(part, ast.comprehension) for test in part.ifs]
-    chosen = [each for part in walk(node) if isinstance(part, ast.Call) for each in _chosen_by(part)]
-    return _Made(_names(node), (*above, *inside, *chosen))
-
-
-def _chosen_by(call: ast.Call) -> Iterator[ast.expr]:
-    """Yield what a choice among things goes by: the things with all that is in them, and their key."""
-    match call.func:
-        case ast.Name(id=name) | ast.Attribute(attr=name) if name in _CHOICES:
-            yield from call.args
-        case ast.Attribute(attr="sort", value=things):
-            yield things
-        case _:
-            return
-    for keyword in call.keywords:
-        match keyword.value:
-            case ast.Lambda(body=body):
-                yield body
-            case ast.Attribute(value=base):
-                yield base
-            case other:
-                yield other
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {part.id for part in walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
-
-
-def _stored(node: ast.AST) -> set[str]:
-    stored = {part.id for part in walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-    for part in walk(node):
-        changed = isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store)
-        called = isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
-        if changed or (called and isinstance(node, ast.Expr)):
-            base: ast.AST = part
-            while isinstance(base, ast.Attribute | ast.Subscript | ast.Call):
-                base = base.func if isinstance(base, ast.Call) else base.value
-            if isinstance(base, ast.Name):
-                stored.add(base.id)
-    return stored
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# How a program's answer came about: the calls whose values reached it, and what fed their arguments, each witnessed.
-
 
 MAX_LEAVES, MAX_VISITED = 200, 1_000
 """Scalars of a value that can witness an edge, and parts of it that are looked at."""
@@ -199,27 +75,17 @@ class Answer:
     """A program that answered, and the calls that it made.
 
     Args:
-        tree: its parsed source. ``flow``: its analysis.
         calls: its calls, in order, each with the places in the program where it can have been made.
         tools: the protocols by name.
 
     Attributes:
-        counted: the calls whose values reached the answer, or decided on it.
+        counted: the calls that answered with something.
         fields: of the responses.
     """
 
-    def __init__(
-        self,
-        tree: ast.Module,
-        flow: Flow,
-        calls: Sequence[tuple[Made, Sequence[ToolCall]]],
-        tools: Mapping[str, Protocol],
-    ) -> None:
+    def __init__(self, calls: Sequence[tuple[Made, Sequence[ToolCall]]], tools: Mapping[str, Protocol]) -> None:
         self._tools = tools
-        reached = _reached(flow, tree)
-        self._counted = [
-            (call, at) for call, at in calls if not call.is_empty and all(_site(place) in reached for place in at)
-        ]
+        self._counted = [(call, at) for call, at in calls if not call.is_empty]
         self.counted = [call for call, _ in self._counted]
         self._made: dict[Site, list[Made]] = {}
         responses: dict[str, list[Any]] = {}
@@ -254,7 +120,7 @@ class Answer:
                 if not on_line[line]:
                     return None
                 placed.append((call, on_line[line]))
-        return cls(program.tree, flow, placed, tools)
+        return cls(placed, tools)
 
     def feeds(self) -> Counter[_Edge]:
         """Return, for each field and parameter, how many calls of the consumer took the value from there.
@@ -345,21 +211,6 @@ def _covers(place: ToolCall, line: int) -> bool:
 
 def _site(place: ToolCall) -> Site:
     return place.tool, place.node.lineno, place.node.col_offset
-
-
-def _reached(flow: Flow, tree: ast.Module) -> set[Site]:
-    arguments: dict[Site, list[Value]] = {}
-    for place in flow.calls.values():
-        arguments.setdefault(_site(place), []).extend(place.arguments.values())
-    reached: set[Site] = set()
-    todo = [flow.scope.names.get("answer", NOTHING), *(flow.at(span_of(test)) for test in deciding(tree))]
-    while todo:
-        for origin in todo.pop().derived().origins:
-            site = (origin.tool, *origin.site)
-            if site not in reached:
-                reached.add(site)
-                todo += arguments.get(site, ())
-    return reached
 
 
 def _named(origin: Origin, at: Sequence[str | int]) -> Path | None:

@@ -4,28 +4,21 @@ RETO §3.4 repairs a rejected call by rule before it spends a model call. Here t
 before it runs. Only an expression that is sure to fail is touched, and only where the schemas leave one repair:
 
 - a name that nothing binds, and that one variable or tool has in another spelling, means that one;
-- a key in another spelling (``productId`` for ``product_id``) means the one that exists;
 - an argument in another spelling means the one that exists.
-
-What is read of a response is repaired where its document closes the object (``additionalProperties: false``), and
-nowhere else: an open document names some of the keys that are there, and a program may know another one.
 """
 
 from __future__ import annotations
 
-import ast
 import itertools
 from collections.abc import Iterator, Mapping
 
-from atc.programs.analysis.values import Value, schemas_at
 from atc.programs.check.calls import Names
 from atc.programs.dialects.awaits import in_plain_python
 from atc.programs.edits import Edit, Repair, RepairContext, Rewrite, apply, replace
 from atc.programs.program import Program
 from atc.result import Effect
-from atc.schemas.protocol import JsonSchema, parameters_of
-from atc.schemas.repair.spelling import respelt, spelling_key
-from atc.schemas.validate import types_of
+from atc.schemas.protocol import parameters_of
+from atc.schemas.repair.spelling import respelt
 
 MAX_UNKNOWN = 50
 """Unknown arguments of one call of which it is asked what they mean."""
@@ -36,53 +29,6 @@ def correct_names(program: Program, context: RepairContext) -> Iterator[Rewrite]
     for node, name in Names(program.module, context.protocols, context.inputs).misspelt():
         note = f"line {node.lineno}: read the name {node.id} as {name}"
         yield Rewrite("name-spelling", note, (replace(node, name),))
-
-
-# -- responses ---------------------------------------------------------------------------------------------------------
-
-
-class _Closed:
-    """The objects of responses whose documents close them, as the values of a program surely are them.
-
-    Nothing is sure of what the program itself adds to, or of what it asks which type it has.
-    """
-
-    def __init__(self, program: Program, context: RepairContext) -> None:
-        self._protocols, self.flow = context.protocols, program.flow(context.protocols)
-
-    def of(self, value: Value) -> Mapping[str, JsonSchema] | None:
-        """Return the fields of the closed object that a value surely is; ``None`` unless all that it can be agrees."""
-        flow, origins = self.flow, value.origins
-        if not flow.complete or not origins or value.open or value.cells or value.functions:
-            return None
-        if origins & flow.type_tested or not flow.added.keys().isdisjoint({None, *(origin.site for origin in origins)}):
-            return None
-        places = [found for o in origins for found in schemas_at(self._protocols[o.tool].returns, o.path) or [_OPEN]]
-        first = _fields(places[0])
-        return first if first is not None and all(_fields(place) == first for place in places) else None
-
-
-_OPEN: JsonSchema = {}
-
-
-def _fields(place: JsonSchema) -> Mapping[str, JsonSchema] | None:
-    fields = place.get("properties")
-    closed = place.get("additionalProperties") is False and not place.get("patternProperties")
-    return fields if closed and isinstance(fields, dict) and types_of(place) <= {"object", "null"} else None
-
-
-def correct_keys(program: Program, context: RepairContext) -> Iterator[Rewrite]:
-    """A key in another spelling means the one that exists, if the program does not ask whether it is there."""
-    closed = _Closed(program, context)
-    for access in closed.flow.accesses.values():
-        node, key, fields = access.node, access.key, closed.of(access.base)
-        if fields is None or access.hedged or key in closed.flow.tested or None in closed.flow.tested:
-            continue
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and isinstance(key, str):
-            alike = [name for name in fields if spelling_key(name) == spelling_key(key)]
-            if len(alike) == 1 and key not in fields:
-                note = f"line {node.lineno}: read {key!r} as {alike[0]!r}"
-                yield Rewrite("key-spelling", note, (replace(node.slice, repr(alike[0])),))
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
@@ -114,9 +60,7 @@ def correct_arguments(program: Program, context: RepairContext) -> Iterator[Rewr
 # What is rewritten in a program, in order: its dialect, then what the schemas leave one way to mean.
 
 
-RULES: Mapping[str, Repair] = {
-    "name-spelling": correct_names, "key-spelling": correct_keys, "argument-spelling": correct_arguments,
-}  # fmt: skip
+RULES: Mapping[str, Repair] = {"name-spelling": correct_names, "argument-spelling": correct_arguments}
 """The rules by their ids, in the order in which they come first to a place."""
 ROUNDS = 6
 """How often they look at what they have made: one repair shows the next."""

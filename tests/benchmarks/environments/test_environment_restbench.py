@@ -15,7 +15,7 @@ from atc.errors import EnvironmentProblem, ToolError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.schemas.validate import problems
-from atc.tools.stubs import demonstration, render_stubs
+from atc.tools.stubs import render_stubs
 from benchmarks.environments import Environment, Episode, Task
 from benchmarks.environments.restbench import (
     CANDIDATES,
@@ -495,7 +495,7 @@ def test_a_service_is_probed_by_its_names_and_its_documents_are_kept(
     assert found.parameters["properties"]["query"]["type"] == "string"
     assert found.returns is not None
     assert "results" in found.returns["properties"]
-    assert demonstration(as_told(found))
+    assert as_told(found).examples[0].program
     figures = made.figures()
     assert (figures["reads"], figures["documented"], figures["model_calls"]) == (4, 4, 0)
     monkeypatch.setattr("benchmarks.probing.documents.Prober", None)

@@ -93,7 +93,7 @@ def test_a_rules_figure_is_of_the_tries_in_which_it_fired() -> None:
     assert [line[name] for name in ("tries", "fired", "times", "solved")] == [3, 2, 3, 1]
     assert line["none"] == {"pairs": 2, "wins": 1, "losses": 1, "p": 1.0}
     assert line["alone"] == {"pairs": 1, "wins": 1, "losses": 0, "p": 1.0}
-    never = lines["key-spelling"]
+    never = lines["nearest-name"]
     assert [never[name] for name in ("tries", "fired", "none", "alone")] == [3, 0, None, None]
 
 

@@ -103,11 +103,11 @@ def test_the_summary_begins_with_what_nobody_has_read() -> None:
 
 
 def test_a_rule_can_be_taken_away_by_the_name_of_a_system() -> None:
-    whole, one, two = systems_of("atc, atc-rules:key-spelling,atc-rules:idle-call+name-spelling")
-    assert (whole.name, one.name) == ("atc", "atc-rules:key-spelling")
+    whole, one, two = systems_of("atc, atc-rules:name-spelling,atc-rules:idle-call+argument-spelling")
+    assert (whole.name, one.name) == ("atc", "atc-rules:name-spelling")
     assert isinstance(two, Atc)
-    assert two._settings == {"rules": "-idle-call,-name-spelling"}
-    with pytest.raises(UsageError, match="there is no rule key-spellin;"):
-        systems_of("atc-rules:key-spellin")
+    assert two._settings == {"rules": "-idle-call,-argument-spelling"}
+    with pytest.raises(UsageError, match="there is no rule name-spellin;"):
+        systems_of("atc-rules:name-spellin")
     with pytest.raises(UsageError, match="there is no nobody"):
         systems_of("nobody")
