@@ -39,8 +39,6 @@ class Exchange:
         problem: why there is no answer, or none that can be used.
         code: of the JSON-RPC error that answers the message by its id.
         strange: what an answer under another id says; ``None``: there was none.
-        rest: status of another request that belongs to the call, such as one for the rest of its stream.
-        session: whether the message named a session.
     """
 
     id: int | str | None = None
@@ -50,39 +48,20 @@ class Exchange:
     problem: Exception | None = None
     code: int | None = None
     strange: str | None = None
-    rest: int | None = None
-    session: bool = False
 
     def sends(self, request: httpx2.Request) -> bool:
         """Whether a request bears the call's own message. Others are of the call too: a reply to the server, say."""
-        if self.id is None:
-            return True
-        try:
-            return request.method == "POST" and _Head.model_validate_json(request.content).method == "tools/call"
-        except ValidationError:
-            return False
-
-    def begins(self, message_id: int | str) -> None:
-        """A message of the call is about to be sent; an earlier one was refused."""
-        self.id, self.code, self.strange, self.rest = message_id, None, None, None
+        return self.id is None or (request.method == "POST" and _Head.of(request.content).method == "tools/call")
 
     def look_at(self, message: str | bytes) -> None:
         """Note an answer by its id. What is no message at all is the SDK's to tell."""
-        try:
-            head = _Head.model_validate_json(message)
-        except ValidationError:
-            return
+        head = _Head.of(message)
         if self.id is None or head.method is not None:
             return
         if str(head.id) != str(self.id):
-            self.strange = head.error.message if head.error is not None else "a result"
+            self.strange = str((head.error or {}).get("message", "a result"))
         elif head.error is not None:
-            self.code = head.error.code
-
-
-class _Error(BaseModel):
-    code: int
-    message: str = ""
+            self.code = head.error.get("code")
 
 
 class _Head(BaseModel):
@@ -90,7 +69,14 @@ class _Head(BaseModel):
 
     id: int | str | None = None
     method: str | None = None
-    error: _Error | None = None
+    error: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, message: str | bytes) -> _Head:
+        try:
+            return cls.model_validate_json(message)
+        except ValidationError:
+            return cls(method="none")
 
 
 EXCHANGE: ContextVar[Exchange | None] = ContextVar("atc_mcp_exchange", default=None)
@@ -118,13 +104,10 @@ class BoundedClient(httpx2.AsyncClient):
         own = call.sends(request)
         exchange = call if own else Exchange(call.id)
         exchange.status, exchange.kind, exchange.problem = None, "", None
-        exchange.session = "mcp-session-id" in request.headers
         try:
             response = await super().send(request, **options)
             exchange.status, exchange.kind = response.status_code, response.headers.get("content-type", "")[:100]
             exchange.retry_after = response.headers.get("retry-after", "")[:100]
-            if not own:
-                call.rest = response.status_code
             return await self._looked_at(response, exchange, call)
         except (httpx2.TransportError, httpx2.InvalidURL, httpx2.StreamError) as error:
             exchange.problem = error
@@ -141,9 +124,8 @@ class BoundedClient(httpx2.AsyncClient):
             return response
         if events:
             stream = _Events(httpx2.EventSource(response, self._max_bytes), call)
-            return httpx2.Response(
-                response.status_code, headers=response.headers, stream=stream, request=response.request
-            )
+            status, headers = response.status_code, response.headers
+            return httpx2.Response(status, headers=headers, stream=stream, request=response.request)
         try:
             call.look_at(await response.aread())
         finally:

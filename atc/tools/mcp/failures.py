@@ -99,10 +99,12 @@ def too_slow(label: str, timeout_s: float) -> ToolError:
     return ToolError(message, status="timeout", transient=True, cause="unreachable")
 
 
-def session_is_gone(error: Exception, exchange: Exchange) -> bool:
-    """Whether a server does not know the session that a call named: by 404, as the specification says, or in words."""
-    if not exchange.session or not isinstance(error, MCPError):
-        return False
+class SessionGone(ToolError):
+    """A server does not know the session that a call named: another one may take it."""
+
+
+def _is_of_session(error: MCPError, exchange: Exchange) -> bool:
+    """By 404, as the specification says; or in words."""
     if exchange.status == _NOT_FOUND:
         return exchange.code != types.METHOD_NOT_FOUND
     words = error.message if exchange.strange is None else exchange.strange
@@ -137,10 +139,9 @@ def failed(label: str, error: Exception, exchange: Exchange, log: str, spec: Ser
         return _http(label, error, exchange, spec)
     said = server_text(error.message, spec)
     if exchange.strange is not None:
+        kind = SessionGone if _is_of_session(error, exchange) else ToolError
         words = f"{label} was answered under the id of another message: {server_text(exchange.strange, spec)}"
-        return ToolError(words, status="bad_response")
-    if exchange.rest is not None:
-        said += f" (status {exchange.rest} for the rest of it)"
+        return kind(words, status="bad_response")
     return ToolError(
         f"{label} was refused: {said}" if outcome_of(report) == "refused" else f"{label} failed: {said}",
         status=_CODES.get(error.code, error.code),
@@ -151,11 +152,9 @@ def failed(label: str, error: Exception, exchange: Exchange, log: str, spec: Ser
 
 def _http(label: str, error: MCPError, exchange: Exchange, spec: ServerSpec) -> ToolError:
     status = exchange.status or 0
-    if session_is_gone(error, exchange):
-        advice = "the server has ended the session"
-    else:
-        advice = _advice(status, spec, server_text(error.message, spec))
-    return ToolError(
+    gone = _is_of_session(error, exchange)
+    advice = "the server has ended the session" if gone else _advice(status, spec, server_text(error.message, spec))
+    return (SessionGone if gone else ToolError)(
         f"{label} was answered with status {status}: {advice}",
         status=status,
         retry_after=retry_after(exchange.retry_after),

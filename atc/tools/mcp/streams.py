@@ -144,7 +144,7 @@ class _Outgoing(_Stream):
         if method == "tools/list" and len(self._asked) < _MAX_ASKED:
             self._asked[getattr(item.message, "id", None)] = None
         elif method == "tools/call" and exchange is not None:
-            exchange.begins(item.message.id)
+            exchange.id, exchange.code, exchange.strange = item.message.id, None, None
         params = getattr(item.message, "params", None)
         if isinstance(params, dict):
             _name(params)

@@ -20,12 +20,12 @@ from atc.tools.mcp.connection import Connection, McpServer
 from atc.tools.mcp.exchange import NOT_SENT, Exchange
 from atc.tools.mcp.failures import (
     UNAUTHORIZED,
+    SessionGone,
     Unreachable,
     failed,
     is_closed,
     reason_of,
     server_text,
-    session_is_gone,
     too_slow,
     unreachable,
 )
@@ -110,31 +110,28 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Service
             ToolError: the server cannot be reached, refuses, dies, takes too long, or says that the tool failed.
         """
         _ensure_sendable(self.label, arguments)
-        server = self.server
+        spec, timeout_s = self.server.spec, self.server.timeout_s
         report = Report(typed=self.typed, reads=self.reads)
         try:
-            async with asyncio.timeout(server.timeout_s):
+            async with asyncio.timeout(timeout_s):
                 try:
                     return await self._answered(arguments, sending, report)
-                except _SessionGone:  # nothing was done, or nothing can have been
-                    return await self._answered(arguments, sending, report)
-        except _SessionGone as again:
-            failure = again.failure
+                except SessionGone:
+                    if not self.reads and outcome_of(report) != "refused":
+                        raise
+                report = Report(typed=self.typed, reads=self.reads)
+                return await self._answered(arguments, sending, report)
         except Unreachable as error:
-            failure = unreachable(self.label, error, server.spec)
+            failure = unreachable(self.label, error, spec)
         except ToolError as error:
             failure = error
         except TimeoutError:
-            late = Unreachable(f"is not ready after {server.timeout_s:g} s")
-            failure = (
-                too_slow(self.label, server.timeout_s) if report.sent else unreachable(self.label, late, server.spec)
-            )
+            late = Unreachable(f"is not ready after {timeout_s:g} s")
+            failure = too_slow(self.label, timeout_s) if report.sent else unreachable(self.label, late, spec)
         failure.outcome = outcome_of(report)
         raise failure from None
 
     async def _answered(self, arguments: dict[str, Any], sending: Sending, report: Report) -> Answered:
-        report.sent = report.answered = False
-        report.status = report.code = None
         server = self.server
         async with server.connected() as (connection, client):
             if self.reads and not server.reads_still(self.name):
@@ -165,10 +162,7 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Service
                 report.answered = True
                 raise self._too_large() from None
             failure = failed(self.label, error, exchange, connection.log.summary(spec), spec, report)
-            if session_is_gone(error, exchange):
-                connection.lost = True
-                if self.reads or outcome_of(report) == "refused":
-                    raise _SessionGone(failure) from None
+            connection.lost = connection.lost or isinstance(failure, SessionGone)
             raise failure from None
         server.answered()
         return result
@@ -177,14 +171,6 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Service
         limit = self.server.max_bytes
         words = f"{self.label} answered with more than {limit:,} bytes: ask for less"
         return ToolError(words, status="too_large", received=limit)
-
-
-class _SessionGone(Exception):
-    """The server does not know the session any more, and the call may be made in a new one."""
-
-    def __init__(self, failure: ToolError) -> None:
-        super().__init__()
-        self.failure = failure
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
