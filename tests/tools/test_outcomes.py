@@ -52,8 +52,8 @@ class Service(Handler):
     asked: Any = None
 
     def do_GET(self) -> None:
-        if self.path.startswith("/page/"):
-            return self.answer(self.path.removeprefix("/page/"), None)
+        if self.path.startswith(("/page/", "/do/")):
+            return self.answer(self.path.split("/", 2)[2], None)
         rest = self.headers.get("Last-Event-ID")
         if rest is None or rest.isdigit():
             return self.say(int(rest or 405), b"")
@@ -160,7 +160,8 @@ def over_mcp(url: str, *does: str, name: str = "act") -> list[Any]:
 
 
 def over_http(url: str, *does: str, **options: Any) -> list[Any]:
-    paths = {f"/do/{do}": {"post": {**operation(), "operationId": f"op{n}"}} for n, do in enumerate(does)}
+    method = options.pop("method", "post")
+    paths = {f"/do/{do}": {method: {**operation(), "operationId": f"op{n}"}} for n, do in enumerate(does)}
     tools = Toolset.from_openapi(document(paths), base_url=url, **options)
     return called(tools, *((f"op{n}", {}) for n in range(len(does))))
 
@@ -209,6 +210,18 @@ HTTP = {
 
 def test_answers_over_http(url: str) -> None:
     assert dict(zip(HTTP, came(over_http(url, *HTTP, timeout_s=0.5)), strict=True)) == HTTP
+
+
+def test_a_get_that_may_act_is_led_on_as_a_post_is(url: str) -> None:
+    ways = {
+        "404": REFUSED,
+        "303-~page~404": DOUBT,
+        "302-~page~404": DOUBT,
+        "302-~page~ok": DONE,
+        "307-~page~404": REFUSED,
+    }
+    got = over_http(url, *ways, method="get", effects=dict.fromkeys(("op*",), "write"))
+    assert dict(zip(ways, came(got), strict=True)) == ways
 
 
 MCP = {

@@ -290,7 +290,7 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
                 credentials.note(operation, response.status_code)
                 if response.has_redirect_location:
                     request = self._redirected(client, request, response, report)
-                    if request.method != response.request.method:
+                    if not operation.reads and response.status_code not in (307, 308):
                         report = Report()  # what this page answers says nothing of the request that led to it
                     redirects += 1
                     continue
