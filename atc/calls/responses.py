@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from atc import wording
 from atc._host.redaction import Redactor
 from atc._host.secret_detection import masked_text
 from atc._records.packing import SMALL, TAG, count_values, is_small, json_text, pack
@@ -119,7 +120,8 @@ class Responses:
         if status is not None and type(status) is not int:
             status = self._redactor.text(str(status))[:100]
         cause = self._cause(error, attempt, surely_not_done)
-        return ToolError(message[:MAX_ERROR], status=status, outcome=outcome, cause=cause)
+        message = message[:MAX_ERROR] + wording.asks_to_wait(error.retry_after)
+        return ToolError(message, status=status, outcome=outcome, cause=cause)
 
     def _cause(self, error: ToolError, attempt: Attempt, surely_not_done: bool) -> Cause | None:
         """A call that may have been sent and got no answer: an effect is in doubt. A read shows that the service is
@@ -127,7 +129,8 @@ class Responses:
         tool = attempt.granted
         if error.cause != "unreachable":
             self.service_answered(tool, error.status)
-            return self._cause_of_403(error, attempt) if error.status == 403 else error.cause
+            cause = self._cause_of_403(error, attempt) if error.status == 403 else error.cause
+            return "in_doubt" if cause == "credential" and attempt.status == "in_doubt" else cause
         if surely_not_done:
             return "unreachable"
         if not attempt.reads:

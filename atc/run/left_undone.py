@@ -1,10 +1,10 @@
 """An answer may leave things undone: writes that were refused or are in doubt, and failures that a program caught.
 
 A program may catch a ``ToolError`` and go on, which is right for what it knows another way round. It makes no refusal
-good: a run that answers without a write that was refused ends as ``denied``, with one in doubt as ``in_doubt``. Its
-value is kept, and the result is ``partial``. So is an answer without a write that failed, or whose response states an
-error that the program does not look at, and that no later call made good. All that is told by the broker's calls and
-the journal, never by what the program says.
+good: a run that answers without a write that was refused ends as ``denied``, with one in doubt as ``in_doubt``, also
+where it finds no answer. A value is kept, and the result is ``partial``. So is an answer without a write that failed,
+or whose response states an error that the program does not look at, and that no later call made good. All that is told
+by the broker's calls and the journal, never by what the program says.
 
 A warning of the check about a call that the answer rests on is a remark, too, where no run can settle it; and so is a
 part of a list that the program took for the whole.
@@ -37,11 +37,19 @@ MAX_REMARKS, MAX_WARNINGS = 20, 5
 
 
 def settled(ending: Ending, run: Run) -> Ending:
-    """Return the ending of a run that answered, as what it left undone makes it. Any other ending stays as it is."""
-    if ending.status != "answered":
+    """Return the ending of a run that answered, or found no answer, as what it left undone makes it. Any other ending
+    stays as it is."""
+    if ending.status not in ("answered", "unsolved"):
         return ending
     left = LeftUndone(run.broker, run.calls, [run.kept.as_run(Program(each.program)) for each in run.revisions])
     lines = run.revisions[-1].program.splitlines() if run.revisions else []
+    if ending.status == "unsolved":
+        if left.write is None or left.cause != "in_doubt":
+            return ending
+        fault = _fault_of(left.write, lines).model_copy(update={"cause": "in_doubt"})
+        other = () if ending.fault is None or ending.fault.call == fault.call else (ending.fault,)
+        fault = advised(fault, [left.write], run.broker.tools)
+        return replace(ending, status="in_doubt", fault=fault, remarks=(*ending.remarks, *other))
     unresolved = tuple(_unresolved(run, left))[:MAX_WARNINGS]
     remarks = tuple(_fault_of(call, lines) for call in left.caught)[: MAX_REMARKS - len(unresolved)] + unresolved
     remarks += ending.remarks

@@ -26,6 +26,7 @@ from atc.wording.findings import finding_alone as finding_alone
 from atc.wording.outcomes import approved_by as approved_by
 from atc.wording.outcomes import argument_repairs as argument_repairs
 from atc.wording.outcomes import asked_elsewhere as asked_elsewhere
+from atc.wording.outcomes import asks_to_wait as asks_to_wait
 from atc.wording.outcomes import calls_left as calls_left
 from atc.wording.outcomes import decided_before as decided_before
 from atc.wording.outcomes import denied_by as denied_by

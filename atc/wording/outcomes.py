@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,13 @@ def outcome(status: str, made: str, result: str) -> str:
 def calls_left(left: int, most: int) -> str:
     """Say that few calls of a run are left: ``20 of this run's 200 calls are left``."""
     return f"{left:,} of this run's {most:,} calls {'is' if left == 1 else 'are'} left (max_calls)"
+
+
+def asks_to_wait(seconds: object) -> str:
+    """Say behind an error how long its service asks to wait: `` (it asks to wait 120 s)``. Nothing where it does not,
+    or in no sense."""
+    asked = isinstance(seconds, int | float) and 0 <= seconds < math.inf
+    return f" (it asks to wait {math.ceil(seconds):,} s)" if asked else ""
 
 
 def cut_answer(shown: int, size: int, uri: str) -> str:
@@ -213,14 +221,18 @@ def not_offered() -> str:
 # Runs that went on from a failure, in words: what an answer does without.
 
 
+_CAUGHT = {"", *(FaultCase[each] for each in ("INVALID_ARGUMENTS", "NOT_CALLED", "REFUSED", "FAILED", "STATED"))}
+"""The cases of failures that a program can catch."""
+
+
 def remark(message: str, case: str = "") -> str:
-    """Say a failure that a program caught, or what else is to be known of its answer.
+    """Say a failure that a program caught, or what else is to be known of its answer, or of the lack of one.
 
     Args:
         message: the fault's own.
         case: the fault's own.
     """
-    return message if case in NO_FAILURES else f"{message}; the program went on without it"
+    return f"{message}; the program went on without it" if case in _CAUGHT else message
 
 
 def incomplete(status: str, fault: str | None, caught: Sequence[str]) -> str:

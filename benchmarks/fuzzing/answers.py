@@ -59,7 +59,7 @@ def _of_mcp(body: bytes) -> None:
         result = CallToolResult.model_validate_json(body)
     except ValidationError:
         return
-    _held(lambda: mcp_value_of("a tool", result, _spec, True))
+    _held(lambda: mcp_value_of("a tool", result, _spec))
 
 
 def _held(read: Callable[[], object]) -> None:

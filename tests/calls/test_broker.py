@@ -240,7 +240,7 @@ def test_a_pause_longer_than_the_call_may_take_is_not_waited_for() -> None:
     seen, function = counted(ToolError("come back tomorrow", status=429, transient=True, retry_after=86_400))
     house = House(make_tool("look", function))
     began = time.perf_counter()
-    assert house.call("look", n=1).error == "come back tomorrow"
+    assert house.call("look", n=1).error == "come back tomorrow (it asks to wait 86,400 s)"
     assert len(seen) == 1
     assert time.perf_counter() - began < 30
 

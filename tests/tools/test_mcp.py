@@ -101,7 +101,7 @@ def test_a_schema_that_cannot_be_used_costs_that_tool_alone(tmp_path: Path, capl
     with caplog.at_level(logging.WARNING):
         tools = raw_tools(tmp_path, [*wrong, good])
     assert list(tools) == ["good"]
-    assert tools["good"].protocol.returns is None
+    assert tools["good"].protocol.returns == {}  # there is a schema, of which nothing is known
     assert tools["good"].protocol.parameters["$defs"]
     assert "afar" in caplog.text
     assert "nowhere" in caplog.text
@@ -139,7 +139,7 @@ def test_an_output_schema_costs_no_tool(tmp_path: Path, caplog: pytest.LogCaptur
         tools = raw_tools(tmp_path, [listed, untyped, damaged])
     assert tools["listed"].protocol.returns == {"type": "array", "items": {"type": "string"}}
     assert "deps" in (tools["untyped"].protocol.returns or {})["properties"]
-    assert tools["damaged"].protocol.returns is None
+    assert tools["damaged"].protocol.returns == {}
     assert "nothing is known about what the tool 'damaged' answers: its outputSchema is a list" in caplog.text
     assert "listed" not in caplog.text
     assert "untyped" not in caplog.text
@@ -503,7 +503,7 @@ def test_what_is_wrong_with_an_answer_is_told_without_its_secrets() -> None:
     result = CallToolResult(content=[], structuredContent=deep)
     spec = ServerSpec("a server", Secrets([SECRET]))
     with pytest.raises(ToolError, match=r"nested deeper than 120 levels at /key \[redacted\]"):
-        value_of("look", result, spec, True)
+        value_of("look", result, spec)
 
 
 @pytest.mark.parametrize("form", ["structured", "one text", "two texts"])
@@ -513,7 +513,7 @@ def test_what_json_does_not_have_is_noted_and_ends_nothing(form: str) -> None:
     content = [] if form == "structured" else [text] * (1 + (form == "two texts"))
     result = CallToolResult(content=content, structuredContent=value if form == "structured" else None)
     spec, odd = ServerSpec("a server", Secrets([SECRET])), Oddities()
-    got = value_of("look", result, spec, False, odd)
+    got = value_of("look", result, spec, odd)
     one = {"key [redacted]": None, "n": 1}
     assert got == ([one, one] if form == "two texts" else one)
     [note] = odd.notes(spec.secrets.value)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import mcp_types as types
 from mcp import MCPError
 from pydantic import ValidationError
 
-from atc.errors import TRANSIENT_STATUSES, Cause, Outcome, ToolError
-from atc.tools.mcp.exchange import BROKEN, NOT_SENT, Exchange, TooLarge
+from atc.errors import TRANSIENT_STATUSES, Cause, ToolError
+from atc.tools.mcp.exchange import NOT_SENT, Exchange, TooLarge
 from atc.tools.mcp.spec import ServerSpec
+from atc.tools.openapi.answers import retry_after
 from atc.tools.openapi.text import clean
+from atc.tools.outcome import Report, outcome_of
 
 MAX_WORDS = 500
 """Characters of a server's own words in an error."""
@@ -22,8 +26,9 @@ _CODES = {
     types.INTERNAL_ERROR: "internal_error",
     types.URL_ELICITATION_REQUIRED: "url_elicitation_required",
 }
-_REFUSING = frozenset({types.INVALID_PARAMS, types.METHOD_NOT_FOUND, types.URL_ELICITATION_REQUIRED})
 UNAUTHORIZED = 401
+_BAD_REQUEST, _NOT_FOUND = 400, 404
+_SESSION = re.compile("session|not initialized", re.IGNORECASE)
 _DOWN = frozenset({502, 503, 504})
 _CREDENTIAL = frozenset({401, 403})
 _ADVICE = {
@@ -90,60 +95,70 @@ def unreachable(label: str, error: Unreachable, spec: ServerSpec) -> ToolError:
 
 def too_slow(label: str, timeout_s: float) -> ToolError:
     """The ToolError of a call without an answer in time."""
-    return ToolError(
-        f"{label} did not answer within {timeout_s:g} s",
-        status="timeout",
-        outcome="unknown",
-        transient=True,
-        cause="unreachable",
-    )
+    message = f"{label} did not answer within {timeout_s:g} s"
+    return ToolError(message, status="timeout", transient=True, cause="unreachable")
 
 
-def failed(label: str, error: Exception, exchange: Exchange, log: str, spec: ServerSpec, reads: bool) -> ToolError:
-    """The ToolError of a call that ended without a result: by what the SDK raised, how its HTTP requests ended, and
-    whether the tool only reads.
+class SessionGone(ToolError):
+    """A server does not know the session that a call named: another one may take it."""
+
+
+def _is_of_session(error: MCPError, exchange: Exchange) -> bool:
+    """By 404, as the specification says; or in words."""
+    if exchange.status == _NOT_FOUND:
+        return exchange.code != types.METHOD_NOT_FOUND
+    words = error.message if exchange.strange is None else exchange.strange
+    return (exchange.status == _BAD_REQUEST or exchange.strange is not None) and _SESSION.search(words) is not None
+
+
+def failed(label: str, error: Exception, exchange: Exchange, log: str, spec: ServerSpec, report: Report) -> ToolError:
+    """The ToolError of a call that ended without a result: by what the SDK raised, and how its HTTP requests ended.
+    Both are added to the report.
     """
-    did: Outcome = "refused" if reads else "unknown"
-    if isinstance(exchange.problem, NOT_SENT):
+    report.status = exchange.status
+    report.code = exchange.code if spec.url else error.code if isinstance(error, MCPError) else None
+    report.sent = not isinstance(exchange.problem, NOT_SENT)
+    report.answered = isinstance(error, ValidationError | MCPError) and not is_closed(error)
+    if not report.sent:
         return unreachable(label, Unreachable(reason_of(error, exchange, spec), exchange), spec)
     if isinstance(exchange.problem, TooLarge):
-        return ToolError(
-            f"{label}: the answer is too large, {exchange.problem}: ask for less", status="too_large", outcome=did
-        )
+        return ToolError(f"{label}: the answer is too large, {exchange.problem}: ask for less", status="too_large")
     if exchange.problem is not None:
-        name = type(exchange.problem).__name__
-        message = f"{label}: the connection broke ({name})"
-        return ToolError(message, status="broken", outcome="unknown", transient=True, cause="unreachable")
+        report.answered = False
+        message = f"{label}: the connection broke ({type(exchange.problem).__name__})"
+        return ToolError(message, status="broken", transient=True, cause="unreachable")
     if isinstance(error, ValidationError):
         message = f"{label} sent what is no answer: {_wrong(error, spec)}"
-        return ToolError(message, status="bad_response", outcome=did, cause="bad_response")
+        return ToolError(message, status="bad_response", cause="bad_response")
     if not isinstance(error, MCPError):
-        return ToolError(f"{label} failed: {server_text(error, spec)}", status=type(error).__name__, outcome="unknown")
+        return ToolError(f"{label} failed: {server_text(error, spec)}", status=type(error).__name__)
     if is_closed(error):
         message = f"{label}: the MCP server {spec.location} ended during the call{log}"
-        return ToolError(message, status="broken", outcome="unknown", transient=True, cause="broken")
-    if exchange.status is not None and exchange.status >= 300 and exchange.status != BROKEN:
-        return _http(label, error, exchange.status, spec)
-    server_message = server_text(error.message, spec)
+        return ToolError(message, status="broken", transient=True, cause="broken")
+    if exchange.status is not None and exchange.status >= 300:
+        return _http(label, error, exchange, spec)
+    said = server_text(error.message, spec)
+    if exchange.strange is not None:
+        kind = SessionGone if _is_of_session(error, exchange) else ToolError
+        words = f"{label} was answered under the id of another message: {server_text(exchange.strange, spec)}"
+        return kind(words, status="bad_response")
     return ToolError(
-        f"{label} was refused: {server_message}" if error.code in _REFUSING else f"{label} failed: {server_message}",
+        f"{label} was refused: {said}" if outcome_of(report) == "refused" else f"{label} failed: {said}",
         status=_CODES.get(error.code, error.code),
-        outcome="refused" if error.code in _REFUSING else did,
         cause="credential" if error.code == types.URL_ELICITATION_REQUIRED else None,
-        service_message=server_message,
+        service_message=said,
     )
 
 
-def _http(label: str, error: MCPError, status: int, spec: ServerSpec) -> ToolError:
-    if error.message == "Session terminated":
-        advice, transient = "the server has ended the session", True
-    else:
-        advice, transient = _advice(status, spec, server_text(error.message, spec)), status in TRANSIENT_STATUSES
-    return ToolError(
+def _http(label: str, error: MCPError, exchange: Exchange, spec: ServerSpec) -> ToolError:
+    status = exchange.status or 0
+    gone = _is_of_session(error, exchange)
+    advice = "the server has ended the session" if gone else _advice(status, spec, server_text(error.message, spec))
+    return (SessionGone if gone else ToolError)(
         f"{label} was answered with status {status}: {advice}",
         status=status,
-        outcome="refused" if 300 <= status < 500 else "unknown",
-        transient=transient,
+        retry_after=retry_after(exchange.retry_after),
+        transient=status in TRANSIENT_STATUSES,
         cause="credential" if status in _CREDENTIAL else "unreachable" if status in _DOWN else None,
     )
 

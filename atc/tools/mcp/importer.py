@@ -120,7 +120,8 @@ def _toolset(servers: list[McpServer], listed: list[Listed], only: list[str] | N
                 continue
             for pattern in fitting:
                 unmatched.pop(pattern, None)
-            made.append(Tool(protocol, McpTransport(tool.name, protocol.effect is Effect.READ, server)))
+            reads, typed = protocol.effect is Effect.READ, protocol.returns is not None
+            made.append(Tool(protocol, McpTransport(tool.name, reads, server, typed=typed)))
     if unmatched or not made:
         where = ", ".join(server.spec.location for server in servers)
         problem = f"only= names {', '.join(map(repr, unmatched))}, which fits no tool" if unmatched else "lists no tool"
@@ -212,7 +213,7 @@ def _returns(tool: Any) -> JsonSchema | None:
         return converted(tool.output_schema, "response", "its outputSchema")
     except ToolImportError as error:
         _LOG.warning("%s: nothing is known about its response: %s", tool.name[:100], error)
-        return None
+        return {}
 
 
 def converted(schema: dict[str, Any], direction: Direction, what: str) -> JsonSchema:

@@ -323,7 +323,8 @@ class Entry:
                 tool = before[1]
             else:
                 named = protocol if protocol.name == name else protocol.model_copy(update={"name": name})
-                tool = Tool(named, McpTransport(original, protocol.effect is Effect.READ, self.server))
+                reads, typed = protocol.effect is Effect.READ, protocol.returns is not None
+                tool = Tool(named, McpTransport(original, reads, self.server, typed=typed))
             self._made[original] = (protocol, tool)
             yield tool
 

@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from atc._host.invisible import visible
 from atc._host.trace_context import carried
 from atc.errors import ToolImportError
+from atc.tools.mcp.exchange import EXCHANGE
 
 MAX_NOTES = 20
 """Lines that are kept about the tools of one list."""
@@ -63,9 +64,9 @@ def usable(listed: list[Any], looked: Looked) -> list[Any]:
             made = _with_input(tool)
             if made.get("outputSchema") is not None and (problem := _not_of_object(made, "outputSchema")):
                 answer = made.pop("outputSchema")
-                if isinstance(name, str) and isinstance(answer, dict):
-                    looked.answers[name] = answer
-                else:
+                if isinstance(name, str):
+                    looked.answers[name] = answer if isinstance(answer, dict) else {}
+                if not isinstance(answer, dict):
                     looked.note(f"nothing is known about what {called} answers: {problem}")
             types.Tool.model_validate(made, by_name=False)
             kept.append(made)
@@ -139,8 +140,11 @@ class _Outgoing(_Stream):
     """
 
     async def send(self, item: Any) -> None:
-        if getattr(item.message, "method", None) == "tools/list" and len(self._asked) < _MAX_ASKED:
+        method, exchange = getattr(item.message, "method", None), EXCHANGE.get()
+        if method == "tools/list" and len(self._asked) < _MAX_ASKED:
             self._asked[getattr(item.message, "id", None)] = None
+        elif method == "tools/call" and exchange is not None:
+            exchange.id, exchange.code, exchange.strange = item.message.id, None, None
         params = getattr(item.message, "params", None)
         if isinstance(params, dict):
             _name(params)

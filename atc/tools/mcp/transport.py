@@ -9,16 +9,18 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import mcp_types as types
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, InputRequiredResult
 
-from atc.errors import Outcome, ToolError, ToolImportError
+from atc.errors import ToolError, ToolImportError
 from atc.tools.keys import KeyedTransport, KeyPlace
 from atc.tools.lenient_json import Oddities, Path
 from atc.tools.mcp.connection import Connection, McpServer
 from atc.tools.mcp.exchange import NOT_SENT, Exchange
 from atc.tools.mcp.failures import (
     UNAUTHORIZED,
+    SessionGone,
     Unreachable,
     failed,
     is_closed,
@@ -30,6 +32,7 @@ from atc.tools.mcp.failures import (
 from atc.tools.mcp.logins import Logins
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.openapi.text import clean
+from atc.tools.outcome import Report, outcome_of
 from atc.tools.parse import json_copy
 from atc.tools.tool import AnnouncingTransport, Answered, GradedTransport, Sending, ServiceTransport
 
@@ -45,12 +48,14 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Service
         reads: whether the tool is taken for a read.
         server: the conversation, which all tools of the server share.
         meta: what a call bears in ``_meta``: an idempotency key.
+        typed: whether it has a schema of its results, by which its server may refuse one.
     """
 
     name: str
     reads: bool
     server: McpServer = field(repr=False)
     meta: tuple[tuple[str, str], ...] = ()
+    typed: bool = True
 
     @property
     def key_kind(self) -> Literal["meta"]:
@@ -105,54 +110,67 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Service
             ToolError: the server cannot be reached, refuses, dies, takes too long, or says that the tool failed.
         """
         _ensure_sendable(self.label, arguments)
-        server, sent = self.server, False
+        spec, timeout_s = self.server.spec, self.server.timeout_s
+        report = Report(typed=self.typed, reads=self.reads)
         try:
-            async with asyncio.timeout(server.timeout_s), server.connected() as (connection, client):
-                if self.reads and not server.reads_still(self.name):
-                    raise ToolError(f"{self.label}: {_NO_READ}", status="changed")
-                sent = True
-                sending()
-                odd = Oddities()
-                value = await self._made(connection, client, arguments, odd)
-                return Answered(value, notes=odd.notes(server.spec.secrets.value))
+            async with asyncio.timeout(timeout_s):
+                try:
+                    return await self._answered(arguments, sending, report)
+                except SessionGone:
+                    if not self.reads and outcome_of(report) != "refused":
+                        raise
+                report = Report(typed=self.typed, reads=self.reads)
+                return await self._answered(arguments, sending, report)
         except Unreachable as error:
-            raise unreachable(self.label, error, server.spec) from None
+            failure = unreachable(self.label, error, spec)
+        except ToolError as error:
+            failure = error
         except TimeoutError:
-            if not sent:
-                late = Unreachable(f"is not ready after {server.timeout_s:g} s")
-                raise unreachable(self.label, late, server.spec) from None
-            raise too_slow(self.label, server.timeout_s) from None
+            late = Unreachable(f"is not ready after {timeout_s:g} s")
+            failure = too_slow(self.label, timeout_s) if report.sent else unreachable(self.label, late, spec)
+        failure.outcome = outcome_of(report)
+        raise failure from None
 
-    async def _made(self, connection: Connection, client: Client, arguments: dict[str, Any], odd: Oddities) -> Any:
+    async def _answered(self, arguments: dict[str, Any], sending: Sending, report: Report) -> Answered:
+        server = self.server
+        async with server.connected() as (connection, client):
+            if self.reads and not server.reads_still(self.name):
+                raise ToolError(f"{self.label}: {_NO_READ}", status="changed")
+            sending()
+            report.sent, odd = True, Oddities()
+            result = await self._made(connection, client, arguments, report)
+            report.answered = True
+            value = value_of(self.label, result, server.spec, odd)
+            return Answered(value, notes=odd.notes(server.spec.secrets.value))
+
+    async def _made(self, connection: Connection, client: Client, arguments: dict[str, Any], report: Report) -> Any:
         server, exchange = self.server, Exchange()
         spec = server.spec
         try:
             result = await connection.call(client, self.name, arguments, exchange, dict(self.meta))
+            if exchange.strange is not None:
+                raise MCPError(types.INVALID_REQUEST, exchange.strange)
         except TimeoutError:
             raise
         except Exception as error:  # whatever the SDK raises, the run goes on
             if is_closed(error):
                 connection.lost = True
                 await connection.settled()
-            elif isinstance(error, MCPError) and error.message == "Session terminated":
-                connection.lost = True
             elif isinstance(exchange.problem, NOT_SENT) or exchange.status == UNAUTHORIZED:
                 server.unreached(Unreachable(reason_of(error, exchange, spec), exchange))
             if connection.log.too_large:
+                report.answered = True
                 raise self._too_large() from None
-            summary = connection.log.summary(spec)
-            raise failed(self.label, error, exchange, summary, spec, self.reads) from None
+            failure = failed(self.label, error, exchange, connection.log.summary(spec), spec, report)
+            connection.lost = connection.lost or isinstance(failure, SessionGone)
+            raise failure from None
         server.answered()
-        return value_of(self.label, result, spec, self.reads, odd)
+        return result
 
     def _too_large(self) -> ToolError:
         limit = self.server.max_bytes
-        return ToolError(
-            f"{self.label} answered with more than {limit:,} bytes: ask for less",
-            status="too_large",
-            outcome="refused" if self.reads else "unknown",
-            received=limit,
-        )
+        words = f"{self.label} answered with more than {limit:,} bytes: ask for less"
+        return ToolError(words, status="too_large", received=limit)
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
@@ -182,7 +200,6 @@ def value_of(
     label: str,
     result: CallToolResult | InputRequiredResult,
     spec: ServerSpec,
-    reads: bool,
     odd: Oddities | None = None,
 ) -> Any:
     """The value of a call; what JSON does not have in it becomes null, and is noted in ``odd``.
@@ -195,19 +212,17 @@ def value_of(
     Raises:
         ToolError: the tool says that it failed, or asks back, or its answer is no usable JSON.
     """
-    did: Outcome = "refused" if reads else "unknown"
     if isinstance(result, InputRequiredResult):
         wants = " and ".join(sorted({_WANTS[each.method] for each in (result.input_requests or {}).values()}))
         raise ToolError(
             f"{label} asks for {wants or 'something'} before it goes on, which no program can give it",
             status="input_required",
-            outcome=did,
         )
     if result.is_error:
         texts = [block.text for block in result.content if block.type == "text"]
         message = server_text("\n".join(texts), spec) or "without a word"
         # a tool's own error may come from before, amid or after what it did
-        raise ToolError(f"{label} failed: {message}", status="error", outcome=did, service_message=message)
+        raise ToolError(f"{label} failed: {message}", status="error", service_message=message)
     value, odd = result.structured_content, Oddities() if odd is None else odd
     if value is None:
         several = len(result.content) > 1
@@ -222,7 +237,7 @@ def value_of(
         except ToolImportError:
             return json_copy(odd.mended(value), "the answer")
     except (ToolImportError, RecursionError) as error:  # nested without end
-        raise ToolError(f"{label}: {error}", status="bad_response", outcome=did, cause="bad_response") from None
+        raise ToolError(f"{label}: {error}", status="bad_response", cause="bad_response") from None
 
 
 def _block(block: Any, odd: Oddities, within: Path) -> Any:

@@ -23,7 +23,7 @@ import httpx
 import xmltodict
 
 from atc._records.packing import shortened
-from atc.errors import TRANSIENT_STATUSES, Cause, Outcome, ToolError, ToolImportError
+from atc.errors import TRANSIENT_STATUSES, Cause, ToolError, ToolImportError
 from atc.schemas.names import UniqueNames
 from atc.tools.lenient_json import Oddities, Path
 from atc.tools.openapi.plan import NAMES, ContentKind, Operation, content_kind, essence
@@ -294,7 +294,6 @@ def error_of(operation: Operation, response: httpx.Response, body: bytes, creden
     return ToolError(
         credentials.redacted(message),
         status=status,
-        outcome="refused" if 400 <= status < 500 else "unknown",
         retry_after=retry_after(response.headers.get("retry-after", "")),
         transient=status in TRANSIENT_STATUSES,
         cause=cause,
@@ -321,11 +320,6 @@ def retry_after(header: str) -> float | None:
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-def _outcome(operation: Operation) -> Outcome:
-    """After a success that cannot be read: a write has acted."""
-    return "refused" if operation.reads else "unknown"
-
-
 def _value(
     operation: Operation,
     response: httpx.Response,
@@ -340,7 +334,6 @@ def _value(
         raise ToolError(
             credentials.redacted(f"{operation.label} answered with {NAMES[kind]} that cannot be used: {error}"),
             status=response.status_code,
-            outcome=_outcome(operation),
             cause="bad_response",
         ) from None
 
@@ -356,7 +349,6 @@ def _unreadable(
     return ToolError(
         credentials.redacted(f"{operation.label} answered with {kind} instead of {expected}{shown}"),
         status=response.status_code,
-        outcome=_outcome(operation),
         cause="bad_response",
     )
 

@@ -19,7 +19,7 @@ from atc import wording
 from atc._host.http_body import ENCODINGS, TooLarge, read_body
 from atc._host.trace_context import carried
 from atc._records.records import RecordedSession
-from atc.errors import Outcome, ToolError
+from atc.errors import ToolError
 from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.keys import KeyedTransport, KeyPlace
 from atc.tools.lenient_json import Oddities
@@ -27,6 +27,7 @@ from atc.tools.openapi.answers import error_of, next_page, value_of
 from atc.tools.openapi.encode import Request, encode
 from atc.tools.openapi.plan import Operation, accept_header
 from atc.tools.openapi.security import Credentials
+from atc.tools.outcome import Report, outcome_of
 from atc.tools.tool import (
     AnnouncingTransport,
     Answered,
@@ -221,19 +222,22 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
         operation = self.operation
         if operation.server is None:
             raise ToolError(f"{operation.label} cannot be called: {operation.server_problem}", cause="unreachable")
-        request = encode(operation, arguments)
+        request, report = encode(operation, arguments), Report(reads=operation.reads)
         try:
             async with asyncio.timeout(self.service.timeout_s), self.service.client() as client:
-                return await self._exchange(client, self._built(client, operation.server, request), sending)
+                return await self._exchange(client, self._built(client, operation.server, request), sending, report)
         except _NoTarget as nowhere:
-            raise ToolError(
+            failure = ToolError(
                 f"{operation.label} redirects to no valid URL: the Location header of its answer ({nowhere.status}) is "
                 "broken, which only the service can mend",
                 status=nowhere.status,
-                outcome=self._outcome(nowhere.status),
-            ) from None
+            )
+        except ToolError as error:
+            failure = error
         except (TimeoutError, httpx.HTTPError, httpx.InvalidURL) as error:
-            raise self._broken(error) from None
+            failure = self._broken(error)
+        failure.outcome = outcome_of(report)
+        raise failure from None
 
     def _built(self, client: httpx.AsyncClient, server: str, request: Request) -> httpx.Request:
         credentials = self.service.credentials
@@ -270,19 +274,24 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
             files=request.parts,
         )
 
-    async def _exchange(self, client: httpx.AsyncClient, request: httpx.Request, sending: Sending) -> Answered:
+    async def _exchange(
+        self, client: httpx.AsyncClient, request: httpx.Request, sending: Sending, report: Report
+    ) -> Answered:
         operation, credentials = self.operation, self.service.credentials
         live = credentials.live(operation)
         redirects, renewed = 0, False
         while redirects <= MAX_REDIRECTS:
+            report.sent, report.status = False, None  # the one before, if there was one, did nothing
             for credential in live:
                 await credential.put_on(request, client)
             sending()
-            response = await client.send(request, stream=True)
+            response = await _sent(client, request, report)
             try:
                 credentials.note(operation, response.status_code)
                 if response.has_redirect_location:
-                    request = self._redirected(client, request, response)
+                    request = self._redirected(client, request, response, report)
+                    if not operation.reads and response.status_code not in (307, 308):
+                        report = Report()  # what this page answers says nothing of the request that led to it
                     redirects += 1
                     continue
                 if response.status_code == 401 and not renewed and any(c.renew(request) for c in live):
@@ -292,11 +301,12 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
                     await self._raise_error(response)
                 try:
                     body = await read_body(response, self.service.max_bytes)
+                    report.answered = True
                 except TooLarge:
+                    report.answered = True
                     raise ToolError(
                         f"{operation.label} answered with more than {self.service.max_bytes:,} bytes: ask for less",
                         status=response.status_code,
-                        outcome="refused" if operation.reads else "unknown",
                         received=self.service.max_bytes,
                     ) from None
                 odd = Oddities()
@@ -304,7 +314,7 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
                 return Answered(value, next_page(operation, response), odd.notes(credentials.redacted_value))
             finally:
                 await response.aclose()
-        raise ToolError(f"{operation.label} redirects more than {MAX_REDIRECTS} times", outcome="unknown")
+        raise ToolError(f"{operation.label} redirects more than {MAX_REDIRECTS} times")
 
     async def _raise_error(self, response: httpx.Response) -> NoReturn:
         try:
@@ -313,10 +323,12 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
             body = b""  # the status alone says that the call failed
         raise error_of(self.operation, response, body, self.service.credentials)
 
-    def _redirected(self, client: httpx.AsyncClient, request: httpx.Request, response: httpx.Response) -> httpx.Request:
+    def _redirected(
+        self, client: httpx.AsyncClient, request: httpx.Request, response: httpx.Response, report: Report
+    ) -> httpx.Request:
         operation, status, target = self.operation, response.status_code, _target(response)
         if self.session is not None and _LOGIN.search(target.path) and not _LOGIN.search(operation.path):
-            raise self._sent_to_login(request, status, target)
+            raise self._sent_to_login(request, status, target, report)
         if _origin(target) != _origin(request.url):
             to = self.service.credentials.redacted(
                 f"{target.scheme}://{target.netloc.decode('ascii', 'replace')}"[:200]
@@ -325,17 +337,15 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
                 f"{operation.label} redirects to {to}, another server, which is not followed: if that is right, import "
                 "the document with base_url set to it",
                 status=status,
-                outcome=self._outcome(status),
             )
         if not operation.is_safe and status in (301, 302):
             raise ToolError(
                 f"{operation.label} redirects with status {status}, which does not say whether it acted",
                 status=status,
-                outcome="unknown",
             )
         return self._again(client, request, target, same_method=operation.is_safe or status in (307, 308))
 
-    def _sent_to_login(self, request: httpx.Request, status: int, target: httpx.URL) -> ToolError:
+    def _sent_to_login(self, request: httpx.Request, status: int, target: httpx.URL, report: Report) -> ToolError:
         """A service that will come back to this very address once there is a login has not acted: that is a 401 in
         another form. A log-out or a new password acts, and leads there too, so any other such answer leaves a write in
         doubt."""
@@ -347,12 +357,10 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
         acts = request.method != operation.method or _ENDS_A_LOGIN.search(operation.path)
         if operation.is_safe or operation.reads or (again and not acts):
             message = credentials.redacted(f"{said}, so it was refused as by a 401{credentials.hint(operation)}")
-            return ToolError(message, status=401, outcome="refused", cause="credential")
+            report.status = 401
+            return ToolError(message, status=401, cause="credential")
         message = credentials.redacted(f"{said}, which does not say whether it acted{credentials.hint(operation)}")
-        return ToolError(message, status=status, outcome="unknown", cause="in_doubt")
-
-    def _outcome(self, status: int) -> Outcome:
-        return "refused" if self.operation.is_safe or status in (307, 308) else "unknown"
+        return ToolError(message, status=status, cause="in_doubt")
 
     def _again(
         self, client: httpx.AsyncClient, request: httpx.Request, target: httpx.URL, *, same_method: bool
@@ -384,14 +392,12 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
             return ToolError(
                 f"{label} did not answer within {self.service.timeout_s:g} s",
                 status="timeout",
-                outcome="unknown",
                 transient=True,
                 cause="unreachable",
             )
         return ToolError(
             f"{label}: the connection broke ({type(error).__name__})",
             status="broken",
-            outcome="unknown",
             transient=True,
             cause="unreachable",
         )
@@ -421,6 +427,21 @@ class _NoTarget(Exception):
     def __init__(self, status: int) -> None:
         super().__init__(status)
         self.status = status
+
+
+async def _sent(client: httpx.AsyncClient, request: httpx.Request, report: Report) -> httpx.Response:
+    """Send a request, and report how far it came and what status answers it."""
+    report.sent = True
+    try:
+        response = await client.send(request, stream=True)
+    except _NOT_SENT:
+        report.sent = False
+        raise
+    except _NoTarget as nowhere:
+        report.status, report.answered = nowhere.status, True
+        raise
+    report.status, report.answered = response.status_code, response.has_redirect_location
+    return response
 
 
 async def _check_target(response: httpx.Response) -> None:
