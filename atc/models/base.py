@@ -25,6 +25,7 @@ from atc.models.messages import (
     bounded_tokens,
     estimate_tokens,
     sample_options,
+    split_reasoning,
 )
 from atc.models.reply_format import ALL_KINDS, FormatKind, ReplyFormat
 from atc.schemas.protocol import JsonSchema
@@ -222,7 +223,12 @@ class Model(abc.ABC):
         sampling = Sampling(max_tokens, temperature, seed, tuple(stop))
         wanted = ReplyFormat.of(schema, choices)
         request = ModelRequest(tuple(messages), sampling, wanted, on_text)
-        return await fitting_reply(self.generate, request, self.enforces)
+        return await fitting_reply(self._without_thoughts, request, self.enforces)
+
+    async def _without_thoughts(self, request: ModelRequest) -> Reply:
+        reply = await self.generate(request)
+        text = split_reasoning(reply.text)[1]
+        return reply if text == reply.text else replace(reply, text=text)
 
     async def sample(
         self,
