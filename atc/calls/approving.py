@@ -54,6 +54,7 @@ _NO_WAIT = (
     "it a task of its own"
 )
 _ALL_OF_TOOL, _NO_MORE = "a", "q"
+_BY = "the user"
 
 
 class Series:
@@ -141,6 +142,7 @@ class Approving:
     def forget(self) -> None:
         """Ask anew about what was denied: the user asks for something new."""
         self._denied.clear()
+        self.journal.parked.forget_denied()
         self._series = Series()
 
     async def find_origins(self, approval: Approval, attempt: Attempt) -> None:
@@ -233,15 +235,17 @@ class Approving:
             warnings=attempt.warnings,
             instead_of=tuple(self.broken.instead_of(attempt.tool)),
         )
+        parked = self.journal.parked.ask(attempt.key, self.journal.request) if self.journal.parked else None
+        if parked is None or parked.decision is None or parked.is_denied:
+            self._refuse_again(attempt)
         earlier = approval.earlier
         known = await earlier.find(attempt.key) if earlier is not None else None
-        parked = self.journal.parked.ask(attempt.key, self.journal.request) if self.journal.parked else None
         is_void = False
         while True:
             request = replace(ordinary, same_as=self.same(attempt))
             if known is not None:
                 request = replace(request, repeats=known.run, in_doubt=known.in_doubt, waits=known.waits)
-            if self.applying is not None:
+            if self.applying is not None and (parked is None or not parked.is_denied):
                 decision = self.applying.decision(request)
             else:
                 decision = self.parking.decision(parked, request, attempt)
@@ -264,6 +268,8 @@ class Approving:
                     await self._as_decided(approval, request, attempt, decision)
             except CallRefused:
                 attempt.refused_by = attempt.refused_by or "nobody"
+                if decision is None and attempt.refused_by == "user":
+                    self.parking.deny(attempt, request, parked, _BY)
                 raise
             attempt.yes = (
                 parked.number if parked is not None else 0
@@ -271,6 +277,24 @@ class Approving:
             if earlier is None or (taken := earlier.take(attempt.key, known)) is None:
                 return None
             known = taken  # another run took it while this one was decided over
+
+    async def refuse_denied_before(self, approval: Approval, attempt: Attempt) -> None:
+        """Refuse a write to which somebody said no before in this run.
+
+        Raises:
+            CallRefused: somebody did.
+        """
+        parked = None if attempt.reads else self.journal.parked.ask_denied(attempt.key, self.journal.request)
+        if parked is not None and parked.decision is not None:
+            self._refuse_again(attempt)
+            await self._as_decided(approval, self._request(attempt), attempt, parked.decision)
+
+    def _refuse_again(self, attempt: Attempt) -> None:
+        """Refuse what this process was refused in the same words."""
+        refusal, by = self._denied.get(attempt.key, (None, None))
+        if refusal is not None and by == "user":
+            attempt.refused_by = by
+            raise _refused(refusal)
 
     @staticmethod
     def _waits(approval: Approval, request: ApprovalRequest) -> bool:

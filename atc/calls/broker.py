@@ -422,7 +422,12 @@ class Broker:
             self._responses.note_error(attempt, entry.value)
             return attempt.replayed(entry)
         attempt.again = self._to_send_again(attempt)
-        refuse_repetition(self.journal, attempt)
+        try:
+            refuse_repetition(self.journal, attempt)
+        except CallRefused as error:
+            if error.cause is None and not attempt.reads:  # it is not in doubt itself
+                await self._approving.refuse_denied_before(self.approval, attempt)
+            raise
         return None
 
     async def _limits(self, attempt: Attempt) -> None:

@@ -84,6 +84,11 @@ class ParkedCall:
     decision: Decision | None = None
 
     @property
+    def is_denied(self) -> bool:
+        """Return whether somebody said no to it who may decide."""
+        return self.decision is not None and self.decision.holds and not self.decision.yes
+
+    @property
     def digest(self) -> str:
         """Return what names exactly this question: the call, its tool, and all that a person is shown of it."""
         return hashlib.sha256(json.dumps(self.record(), sort_keys=True).encode("ascii")).hexdigest()
@@ -154,8 +159,8 @@ class ParkedCalls:
 
     @property
     def first(self) -> int | None:
-        """Return the number of the first parked call that was not made yet; ``None`` without one."""
-        return min(self.of_number.keys() - self._used() - self._replaced, default=None)
+        """Return the number of the first parked call that may still be made; ``None`` without one."""
+        return min((call.number for call in self._left() if not call.is_denied), default=None)
 
     @property
     def last(self) -> int:
@@ -175,31 +180,40 @@ class ParkedCalls:
             self._replaced.add(call.instead)
 
     def rounds(self) -> set[int]:
-        """Return the rounds in which those were asked about that were not made yet."""
-        if not self.of_number:
-            return set()
-        gone = self._used() | self._replaced
-        return {call.round for number, call in self.of_number.items() if number not in gone}
+        """Return the rounds in which those were asked about that may still be made."""
+        return {call.round for call in self._left() if not call.is_denied}
 
     def begin_program(self) -> None:
         """Let the next program ask for all of them again."""
         self._asked.clear()
 
     def ask(self, key: CallKey, request: int) -> ParkedCall | None:
-        """Return the parked call that equals one which the program makes: the n-th equals the n-th.
+        """Return the parked call that equals one which the program makes: the n-th equals the n-th. Beyond the last,
+        it is one with a no: that holds however often the call comes again.
 
         Args:
             key: of the call.
             request: number of the task of a conversation that makes it: no decision about another task is for it.
         """
-        used = self._used()
-        for number, call in self.of_number.items():
-            if call.request != request or number in self._asked or number in self._replaced or number in used:
-                continue
-            if call.key.digest == key.digest and same_tool(call.key, key):
-                self._asked.add(number)
-                return call
-        return None
+        equal = self._equal(key, request)
+        found = next((call for call in equal if call.number not in self._asked), None)
+        if found is not None:
+            self._asked.add(found.number)
+        return found or next((call for call in equal if call.is_denied), None)
+
+    def ask_denied(self, key: CallKey, request: int) -> ParkedCall | None:
+        """Return as :meth:`ask` does what has a no; for any other, nothing is asked."""
+        equal = self._equal(key, request)
+        found = next((call for call in equal if call.number not in self._asked), None)
+        return self.ask(key, request) if found is None or found.is_denied else None
+
+    def denied(self, request: int) -> list[ParkedCall]:
+        """Return the calls with a no, of one task of a conversation, in order."""
+        return [call for call in self._left() if call.is_denied and call.request == request]
+
+    def forget_denied(self) -> None:
+        """Let no earlier no stand: the user asks for something new."""
+        self._replaced.update(call.number for call in self.of_number.values() if call.is_denied)
 
     def effect_of(self, tool: str, source: SourceKey | None) -> Effect | None:
         """Return the effect of a tool as it was when a call of it was parked; ``None`` where none was."""
@@ -208,12 +222,7 @@ class ParkedCalls:
 
     def waiting(self, request: int | None = None) -> list[ParkedCall]:
         """Return the calls that wait for a decision, of one task of a conversation or of all, in order."""
-        gone = self._used() | self._replaced
-        return [
-            call
-            for number, call in self.of_number.items()
-            if call.decision is None and number not in gone and request in (None, call.request)
-        ]
+        return [call for call in self._left() if call.decision is None and request in (None, call.request)]
 
     def asked(self) -> list[ParkedCall]:
         """Return the calls that wait for a decision, of those that the program which runs has asked for."""
@@ -262,12 +271,18 @@ class ParkedCalls:
         made = (e.number for e in self._entries.values() if e.approved and e.state != "refused" and e.number > before)
         return max(made, default=0)
 
-    def _used(self) -> set[int]:
-        """Return the numbers of calls that were made; one that was never handed to its tool was not."""
+    def _left(self) -> list[ParkedCall]:
+        """Return the calls that were not made, nor asked about again; one that its tool was never handed was not."""
         if not self.of_number:
-            return set()
+            return []
         entries = self._entries.values()
-        return {entry.approved for entry in entries if entry.approved and (entry.sent or entry.state != "refused")}
+        used = {entry.approved for entry in entries if entry.approved and (entry.sent or entry.state != "refused")}
+        gone = used | self._replaced
+        return [call for number, call in self.of_number.items() if number not in gone]
+
+    def _equal(self, key: CallKey, request: int) -> list[ParkedCall]:
+        left = (call for call in self._left() if call.request == request)
+        return [call for call in left if call.key.digest == key.digest and same_tool(call.key, key)]
 
 
 class ReadsAgain:

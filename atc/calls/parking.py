@@ -118,35 +118,50 @@ class Parking:
             request = await self.explained(attempt, request)
             digest = digest_of(attempt.granted)
             same_as = await self.elsewhere(attempt.key, digest) if self.elsewhere is not None else ""
-            now = time.time()
-            shown = PendingCall(
-                index=attempt.number,
-                tool=self.redactor.text(attempt.tool),
-                effect=attempt.effect.value,
-                line=attempt.request.shown_line,
-                within=attempt.request.within,
-                arguments=self.redactor.value(attempt.arguments),
-                feeds=request.feeds,
-                warnings=tuple(map(self.redactor.text, _told(request))),
-                changed=tuple(self.journal.reads_again.changes if known is None else self._changed_since(known)),
-                data_flow=masked_flow(request.data_flow, self.redactor),
-                same_as=same_as,
-                until=now + WAITS_S,
-            )
-            self.journal.park(
-                ParkedCall(
-                    number=attempt.number,
-                    key=attempt.key,
-                    tool_digest=digest,
-                    at=now,
-                    until=shown.until,
-                    shown=shown,
-                    instead=0 if known is None else known.number,
-                    request=self.journal.request,
-                )
-            )
+            self.journal.park(self._parked(attempt, request, known, digest, same_as))
         attempt.status = "pending"
         return CallReply(planned=True)
+
+    def deny(self, attempt: Attempt, request: ApprovalRequest, known: ParkedCall | None, by: str) -> None:
+        """Write down the no to a call that somebody was asked about while the run went on: it holds as one to a call
+        that waited, also after a resume.
+
+        Raises:
+            JournalError: it cannot be written down.
+        """
+        if known is None or known.decision is not None:
+            known = self._parked(attempt, request, known, digest_of(attempt.granted))
+            self.journal.park(known)
+        self.journal.decide(known.number, Decision(False, by, time.time()))
+
+    def _parked(
+        self, attempt: Attempt, request: ApprovalRequest, known: ParkedCall | None, digest: str, same_as: str = ""
+    ) -> ParkedCall:
+        now = time.time()
+        shown = PendingCall(
+            index=attempt.number,
+            tool=self.redactor.text(attempt.tool),
+            effect=attempt.effect.value,
+            line=attempt.request.shown_line,
+            within=attempt.request.within,
+            arguments=self.redactor.value(attempt.arguments),
+            feeds=request.feeds,
+            warnings=tuple(map(self.redactor.text, _told(request))),
+            changed=tuple(self.journal.reads_again.changes if known is None else self._changed_since(known)),
+            data_flow=masked_flow(request.data_flow, self.redactor),
+            same_as=same_as,
+            until=now + WAITS_S,
+        )
+        return ParkedCall(
+            number=attempt.number,
+            key=attempt.key,
+            tool_digest=digest,
+            at=now,
+            until=shown.until,
+            shown=shown,
+            instead=0 if known is None else known.number,
+            request=self.journal.request,
+        )
 
     def _goes_on(self, known: ParkedCall, request: ApprovalRequest, attempt: Attempt) -> bool:
         if known.decision is not None:

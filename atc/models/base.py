@@ -22,6 +22,7 @@ from atc.models.messages import (
     Sampling,
     bounded_tokens,
     estimate_tokens,
+    split_reasoning,
 )
 from atc.models.reply_format import ALL_KINDS, FormatKind, ReplyFormat
 from atc.schemas.protocol import JsonSchema
@@ -189,7 +190,12 @@ class Model(abc.ABC):
         sampling = Sampling(max_tokens, temperature, seed, tuple(stop))
         wanted = ReplyFormat.of(schema, choices)
         request = ModelRequest(tuple(messages), sampling, wanted, on_text)
-        return await fitting_reply(self.generate, request, self.enforces)
+        return await fitting_reply(self._without_thoughts, request, self.enforces)
+
+    async def _without_thoughts(self, request: ModelRequest) -> Reply:
+        reply = await self.generate(request)
+        text = split_reasoning(reply.text)[1]
+        return reply if text == reply.text else replace(reply, text=text)
 
     def beside(self, other: Model) -> Model:
         """Return another model that the same run asks, within the limits that this one keeps to for others."""

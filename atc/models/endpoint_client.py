@@ -18,7 +18,7 @@ import httpx
 
 from atc._host.trace_context import carried
 from atc.models.endpoint_errors import Endpoint, Failure, broken, exceeded, too_long
-from atc.models.messages import FinishReason, OnText, estimate_tokens
+from atc.models.messages import FinishReason, OnText, estimate_tokens, reply_span, split_reasoning
 
 if TYPE_CHECKING:
     import openai  # it takes most of a second: imported when it is used, for the embedded model loads meanwhile
@@ -245,27 +245,6 @@ _FINISHES: dict[str, FinishReason] = {
     "model_length": "length",  # Mistral's, at the end of the context
 }
 _FILTERED = ("content_filter", "safety", "refusal")
-_TAGS = "think|thinking|reasoning|thought"
-_BEGINS = re.compile(rf"\s*<({_TAGS})>(.*?)(?:</\1>\s*|\Z)", re.DOTALL | re.IGNORECASE)
-_TAG = re.compile(rf"<(?:{_TAGS})>", re.IGNORECASE)
-_ENDS = re.compile(rf"</(?:{_TAGS})>[ \t]*(?:\n\s*|\Z)", re.IGNORECASE)
-
-
-def split_reasoning(text: str) -> tuple[str, str]:
-    """A text's reasoning, and the reply after it.
-
-    The tag that begins thoughts may have been the prompt's; then they end in one at the end of a line, before any code.
-    """
-    parts, at = list[str](), 0
-    while match := _BEGINS.match(text, at):
-        parts.append(match[2])
-        at = match.end()
-    thoughts, text = "".join(parts), text[at:]
-    if not thoughts and (end := _ENDS.search(text)):
-        before = text[: end.start()]
-        if "```" not in before and not _TAG.search(before):
-            return before.strip(), text[end.end() :]
-    return thoughts.strip(), text
 
 
 class ReplyAccumulator:
@@ -407,10 +386,9 @@ class ReplyAccumulator:
         self._stops_seen += 1
         if self._stops_seen > _MOST_STOPS_SEEN:  # each look reads the whole reply
             return
-        text = self.text
-        if found := stop.search(text):
-            whole = "".join(self.pieces)
-            self.pieces = [whole[: len(whole) - len(text) + found.start()]]
+        whole = "".join(self.pieces)
+        if found := stop.search(whole, *reply_span(whole)):
+            self.pieces = [whole[: found.start()]]
             self.finish, self.ended = "stop", True
 
     def _end_if(self, piece: str, too_long: bool) -> None:

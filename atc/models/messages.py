@@ -1,11 +1,17 @@
-"""What is asked of a language model and what it answers: messages, requests, replies, and estimates of tokens."""
+"""What a language model is asked and what it answers: messages, requests, replies, thoughts, estimates of tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import io
+import re
+import textwrap
+import tokenize
+from bisect import bisect
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from atc._host.syntax import syntax_tree
 from atc.models.images import IMAGE_TOKENS, Image
 from atc.models.reply_format import ReplyFormat
 from atc.wording.prompting import fenced, prompt
@@ -163,3 +169,110 @@ def _with_user(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
         last = messages[-1]
         return (*messages[:-1], Message("user", f"{last.content}\n\n{text}", images=last.images))
     return (*messages, Message("user", text))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The thoughts of a model, where it writes them and its reply into one text.
+#
+# Families of models have tags of their own, and a template may have written the one that begins. So what stands before
+# the last tag that ends thoughts is thought, whatever it looks like: a program among it was weighed, and not chosen. A
+# tag that a program holds in a text of its own ends nothing.
+
+
+_NAME = (
+    r"(?:\w{1,20}[:_-]){0,3}(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad|monologue)"
+    r"(?:[_-]\w{1,20})?"
+)
+_ENDS = (
+    rf"<\|?\s?/\s?{_NAME}\s?\|?>|\[\s?/\s?{_NAME}\s?\]|◁\s?/\s?{_NAME}\s?▷",
+    rf"<\|?end(?:_of)?_{_NAME}\|?>|<\|{_NAME}_end\|>",  # Cohere, OpenThinker
+    r"<\|channel\|>final(?:\s[^<\n]{0,80})?<\|message\|>|assistantfinal|<channel\|>",  # gpt-oss, Gemma
+    r"<\|im_start\|>(?:assistant|answer)\b|\[BEGIN FINAL RESPONSE\]|<\|inner_suffix\|>",  # HyperCLOVA, Apriel, Apertus
+    r"<unused95>|<ctrl95>|\[unused17\]",
+)
+_BEGINS = (
+    rf"<\|?{_NAME}(?:\s[^<>\n]{{0,80}})?\|?>|\[THINK(?:ING)?\]|◁{_NAME}▷|<\|channel>thought\b",
+    r"<\|channel\|>(?:analysis|commentary)\b|<\|inner_prefix\|>|<unused94>|<ctrl94>|\[unused16\]",
+)
+_TAG = re.compile(rf"(?P<ends>{'|'.join(_ENDS)})|{'|'.join(_BEGINS)}", re.IGNORECASE)
+_FENCE = re.compile("`{3,}|~{3,}")
+_QUOTES = ("'", '"', "`")
+_MARGIN = 80  # characters in which a line ends, or is taken to go on
+
+
+def split_reasoning(text: str) -> tuple[str, str]:
+    """Return a text's reasoning, and the reply after it."""
+    begin, end = reply_span(text)
+    return _TAG.sub("", text[:begin] + text[end:]).strip(), text[begin:end]
+
+
+def reply_span(text: str) -> tuple[int, int]:
+    """Return where in a text the reply begins and ends."""
+    tags = [tag for tag in _TAG.finditer(text) if not _is_quoted(text, tag)]
+    tags = [*_outside(_programs(text), tags)] if tags else tags
+    last = next((at for at in reversed(range(len(tags))) if tags[at]["ends"] and not _is_mention(text, tags, at)), -1)
+    begin = 0
+    if last >= 0:
+        begin = tags[last].end()
+        begin += len(text) - begin - len(text[begin:].lstrip())
+    begun = (tag.start() for tag in tags[last + 1 :] if not tag["ends"] and _is_at_edge(text, tag))
+    return begin, max(begin, next(begun, len(text)))  # one that nothing ends was cut off
+
+
+def _is_quoted(text: str, tag: re.Match[str]) -> bool:
+    around = text[max(0, tag.start() - 2) : tag.start()], text[tag.end() : tag.end() + 1]
+    return around[0][-1:] == around[1] in _QUOTES and around[0] != "``"  # which ends a block
+
+
+def _is_mention(text: str, tags: list[re.Match[str]], at: int) -> bool:
+    """Return whether words only speak of tags: one that begins thoughts stands before it in the first line."""
+    if at == 0 or tags[at - 1]["ends"] or _is_at_edge(text, tags[at - 1]):
+        return False
+    line_ends = text.find("\n", len(text) - len(text.lstrip()))
+    return line_ends < 0 or not text[line_ends : tags[at].start()].strip()
+
+
+def _is_at_edge(text: str, tag: re.Match[str]) -> bool:
+    """Return whether a tag begins or ends its line."""
+    before = text[max(0, tag.start() - _MARGIN) : tag.start()].rpartition("\n")[2]
+    return not (before.strip() and text[tag.end() : tag.end() + _MARGIN].partition("\n")[0].strip())
+
+
+def _outside(programs: Iterable[tuple[int, int]], tags: Iterable[re.Match[str]]) -> Iterator[re.Match[str]]:
+    own = [*programs]
+    for tag in tags:
+        at = bisect(own, (tag.start(), len(tag.string))) - 1
+        if at < 0 or tag.start() >= own[at][1]:
+            yield tag
+
+
+def _programs(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where programs begin and end that have tags in them: all of a text, or its blocks."""
+    if _is_program(text):
+        yield 0, len(text)
+        return
+    begin, at, marker = 0, 0, ""
+    for line in text.split("\n"):
+        word, after = line.strip(), at + len(line) + 1
+        if marker and word == marker:
+            marker = ""
+            if _is_program(text[begin:at]):
+                yield begin, at
+        elif not marker and (fence := _FENCE.match(word)):
+            marker, begin = fence[0], after
+        at = after
+
+
+def _is_program(source: str) -> bool:
+    """Return whether a text is Python that has tags in its texts; none may end thoughts elsewhere, as in a comment."""
+    if _TAG.search(source) is None:
+        return False
+    source = textwrap.dedent(source).strip()
+    try:
+        syntax_tree(source)
+        tokens = [*tokenize.generate_tokens(io.StringIO(source).readline)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError, SystemError, tokenize.TokenError):
+        return False
+    comments = " ".join(token.string for token in tokens if token.type == tokenize.COMMENT)
+    code = "".join(token.string for token in tokens if tokenize.tok_name[token.type] in ("NAME", "OP"))
+    return not (_TAG.search(code) or any(tag["ends"] for tag in _TAG.finditer(comments)))

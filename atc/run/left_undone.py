@@ -41,7 +41,9 @@ def settled(ending: Ending, run: Run) -> Ending:
     stays as it is."""
     if ending.status not in ("answered", "unsolved"):
         return ending
-    left = LeftUndone(run.broker, run.calls, [run.kept.as_run(Program(each.program)) for each in run.revisions])
+    programs = [run.kept.as_run(Program(each.program)) for each in run.revisions]
+    before = [] if run.text == "author" else denied_before(run.broker, run.calls)  # a client knows what it left out
+    left = LeftUndone(run.broker, run.calls, programs, before)
     lines = run.revisions[-1].program.splitlines() if run.revisions else []
     if ending.status == "unsolved":
         if left.write is None or left.cause != "in_doubt":
@@ -51,7 +53,8 @@ def settled(ending: Ending, run: Run) -> Ending:
         fault = advised(fault, [left.write], run.broker.tools)
         return replace(ending, status="in_doubt", fault=fault, remarks=(*ending.remarks, *other))
     unresolved = tuple(_unresolved(run, left))[:MAX_WARNINGS]
-    remarks = tuple(_fault_of(call, lines) for call in left.caught)[: MAX_REMARKS - len(unresolved)] + unresolved
+    told = (*left.caught, *left.replaced)
+    remarks = tuple(_fault_of(call, lines) for call in told)[: MAX_REMARKS - len(unresolved)] + unresolved
     remarks += ending.remarks
     undone, cause = left.write, left.cause
     if undone is None or cause is None:
@@ -96,10 +99,35 @@ def writes_of(broker: Broker, calls: Sequence[Call]) -> tuple[list[Invocation], 
     stated = {call.index for call in calls if call.body_error is not None}  # the service answered, and did nothing
     done = [entry for entry in broker.writes if entry.number not in stated]
     doubtful = [entry for entry in broker.journal.entries.values() if entry.in_doubt]
-    made = {_request(entry) for entry in chain(done, doubtful)}
-    writes = (call for call in calls if call.effect is not Effect.READ)
+    made = {_request(entry): entry.number for entry in chain(doubtful, done)}
+    writes = (call for call in chain(denied_before(broker, calls), calls) if call.effect is not Effect.READ)
     refused = {_request(call): call for call in writes if _is_denied(call) or _is_refused_in_doubt(call)}
-    return [*map(invocation, done)], [invocation(call) for key, call in refused.items() if key not in made]
+    left = (call for key, call in refused.items() if made.get(key, 0) < (call.index if _is_denied(call) else 1))
+    return [*map(invocation, done)], [*map(invocation, left)]
+
+
+def denied_before(broker: Broker, calls: Sequence[Call]) -> list[Call]:
+    """Return the calls to which somebody has said no before this process, and which these calls do not show."""
+    told = {call.index for call in calls} | {_request(call) for call in calls if _is_denied(call)}
+    rows = (row.shown for row in broker.journal.parked.denied(broker.journal.request))
+    first = min((call.attempt for call in calls), default=broker.journal.attempt)
+    found = [
+        Call(
+            index=row.index,
+            attempt=first - 1,
+            tool=row.tool,
+            arguments=row.arguments,
+            effect=Effect(row.effect),
+            stage=broker.journal.stage,
+            status="refused",
+            error="it was not approved",
+            error_status="denied",
+            cause="denied",
+            refused_by="user",
+        )
+        for row in rows
+    ]
+    return [call for call in found if call.index not in told and _request(call) not in told]
 
 
 def refused_write(run: Run) -> bool:
@@ -129,11 +157,13 @@ class LeftUndone:
         broker: of the run.
         calls: of this request, in order.
         programs: as they ran, by which it is known what they look at of a response.
+        before: of earlier processes, to which somebody said no (:func:`denied_before`).
     """
 
     broker: Broker
     calls: Sequence[Call]
     programs: Sequence[Program] = ()
+    before: Sequence[Call] = ()
 
     @cached_property
     def write(self) -> Call | None:
@@ -200,9 +230,28 @@ class LeftUndone:
         for call in self.calls:
             if call.effect is Effect.READ or not _is_denied(call):
                 continue
-            still = call.cause == "denied" and call.stage == self.broker.journal.stage
-            if self._answers(call) or (still and not self._made.has(call.tool)):
+            if self._answers(call) or (call.cause == "denied" and not self._is_replaced(call)):
                 yield call
+        yield from (call for call in self.before if not self._is_replaced(call))
+
+    @property
+    def replaced(self) -> list[Call]:
+        """Return the refused writes in whose place a later program called the tool: they end no run, and are told."""
+        return [call for call in self._denied if not self._answers(call) and self._is_replaced(call)]
+
+    @cached_property
+    def _denied(self) -> list[Call]:
+        denied = (call for call in self.calls if call.effect is not Effect.READ and call.cause == "denied")
+        return [*self.before, *denied]
+
+    def _is_replaced(self, denied: Call) -> bool:
+        """Return whether later programs made as many other calls of the tool as were refused. A call that the refused
+        one's own program made is another item's."""
+        made = [e for e in self.broker.journal.entries.values() if e.tool == denied.tool and e.state == "done"]
+        later = [e for e in made if e.attempt > denied.attempt and e.number > denied.index]
+        refused = {_request(call) for call in self._denied if call.tool == denied.tool}
+        beside = any(e.attempt == denied.attempt for e in made)
+        return not beside and len(later) >= len(refused) and self._made.has(denied.tool)
 
     def _failed(self) -> Iterator[Call]:
         for call in self.calls:

@@ -16,7 +16,7 @@ from atc.catalogue.index.dialogue import parse_plan, parse_query, visible_reply
 from atc.cli.clients.clients import clients
 from atc.cli.clients.documents import ConfigProblem, Document
 from atc.cli.console import clean, short
-from atc.models.endpoint_client import split_reasoning
+from atc.models.messages import split_reasoning
 from atc.probing.error_messages import read_error_message
 from atc.run.previews import preview
 from atc.sandboxes.inputs import check_names, packed

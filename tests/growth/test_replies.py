@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from atc.models.endpoint_client import StreamAccumulator, split_reasoning
+from atc.models.endpoint_client import StreamAccumulator
+from atc.models.messages import split_reasoning
 from atc.models.reply_format import ReplyFormat
 from atc.programs.extract import extract
 from tests.growth.harness import assert_linear
@@ -20,7 +21,7 @@ def test_the_program_in_a_reply(piece: str) -> None:
     assert_linear(lambda n: piece * n, lambda reply: extract(reply, ["find"]), most=60_000 // len(piece))
 
 
-@pytest.mark.parametrize("piece", ["<think>a</think>\n", "\n "])
+@pytest.mark.parametrize("piece", ["<think>a</think>\n", "\n ", "<think> '</think>' ", "```\n'</think>'\n```\n"])
 def test_the_thoughts_in_a_reply(piece: str) -> None:
     assert_linear(lambda n: piece * n, split_reasoning, most=100_000)
 

@@ -331,30 +331,6 @@ def test_a_flood_of_thoughts_is_cut() -> None:
     assert (reply.text, reply.finish_reason, len(server.requests)) == ("", "length", 1)
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "```python\nanswer = '<think>' + text + '</think>'\n```",
-        "```python\nanswer = [text.split('</think>')[-1] for text in texts]\n```",
-        "answer = text.split('</think>')[-1]",
-        '```python\ntag = """\n</think>\n"""\n```',
-        "Use <think> and then\n</think>\nhere.",
-    ],
-)
-def test_a_program_that_speaks_of_thoughts_stays_whole(said: str) -> None:
-    with serving(fake.says(said)) as server:
-        assert ask(model(server)).text == said
-
-
-@pytest.mark.parametrize(
-    "said",
-    ["<think>a</think>\n<think>b</think>\nHello", "let me see\n</think>\n\nHello", "<Reasoning>x</Reasoning>Hello"],
-)
-def test_thoughts_within_a_reply_are_told_apart_however_they_are_tagged(said: str) -> None:
-    with serving(fake.says(said)) as server:
-        assert ask(model(server)).text == "Hello"
-
-
 def test_empty_tags_are_no_thoughts() -> None:
     with serving(fake.says("<think>\n\n</think>\n\nHello")) as server:
         endpoint = model(server)

@@ -245,12 +245,15 @@ def test_what_the_journal_answers_is_done(post: Post) -> None:
     assert [call.status for call in result.calls] == ["ok", "ok", "replayed", "replayed"]
 
 
-def test_a_resumed_run_asks_again_and_goes_on(post: Post) -> None:
+def test_a_resumed_run_keeps_a_no_and_asks_again_where_nobody_could_be_asked(post: Post) -> None:
     made = post.agent(CAUGHT.format("no one"))
     is_partial(made.run("send it"), "denied")
     is_partial(made.resume("last"), "denied")
+    is_partial(post.agent(approve="always").resume("last"), "denied")
+    assert (post.asked, post.sent) == (["no one"], [])
+    is_partial(post.agent(CAUGHT.format("Ann"), approve="never").run("send it"), "denied")
     again = post.agent(approve="always").resume("last")
-    assert (again.status, again.partial, again.value, post.sent) == ("answered", False, 42, ["no one"])
+    assert (again.status, again.partial, again.value, post.sent) == ("answered", False, 42, ["Ann"])
 
 
 def test_a_task_of_a_conversation_answers_for_itself_alone(post: Post) -> None:

@@ -262,6 +262,8 @@ class Guard:
         caps, writes = self.caps, decision.effect is not Effect.READ
         if isinstance(ruled, Refusal):
             return await self._noted(request, decision, ruled, _by(decision, ruled))
+        if isinstance(request.decided, Refusal):  # a no stands, also where a rule would allow the call unasked
+            return await self._noted(request, decision, request.decided, "user")
         if broken := self._limiter.take(caps, writes=writes):
             told = f"{broken} is {getattr(caps, broken)} for this client: an hour after the first of them it may go on"
             return await self._noted(request, decision, Refusal(told), f"cap {broken}")
