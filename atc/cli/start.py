@@ -78,11 +78,11 @@ def _client() -> Line:
     from atc.cli.clients.plan import look
 
     found = [look(each, Machine(), "user") for each in clients().values() if each.user]
-    here = [each for each in found if each.here and not each.problem]
-    if new := [each for each in here if not each.entry]:
-        return Line("MCP client", True, f"{new[0].client.id} ({new[0].client.title}) does not have ATC yet")
+    here = [each for each in found if each["here"] and not each["problem"]]
+    if new := [each for each in here if not each["entry"]]:
+        return Line("MCP client", True, f"{new[0]['client']} ({new[0]['title']}) does not have ATC yet")
     if here:
-        return Line("MCP client", False, f"{here[0].client.title} has ATC")
+        return Line("MCP client", False, f"{here[0]['title']} has ATC")
     return Line("MCP client", False, "none found on this machine")
 
 
