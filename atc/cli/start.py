@@ -90,14 +90,8 @@ def _sandbox() -> Line:
     from atc.sandboxes.process.driver import ProcessSandbox
 
     async def strongest() -> str:
-        from atc.calls.contract import CallReply, CallRequest
-        from atc.sandboxes.contract import Job
-
-        async def no_tools(request: CallRequest) -> CallReply:
-            return CallReply(error="no tools here")
-
         async with ProcessSandbox(require="F", pool=0) as sandbox:
-            return (await sandbox.run(Job("answer = 1", {}), no_tools)).isolation
+            return await sandbox.isolation()
 
     if Settings.load().sandbox != "process":
         return Line("sandbox", True, f"{Settings.load().sandbox} (not asked; `atc sandbox check` does)")
