@@ -24,7 +24,7 @@ from atc._records.prices import money_text
 from atc.batch.batch import Batch
 from atc.batch.book import Book, TaskResult
 from atc.batch.limits import Limits
-from atc.batch.tasks import BatchTask, lines_of, read_tasks
+from atc.batch.tasks import lines_of, read_tasks
 from atc.batch.work import Executor, Here, waits_in
 from atc.calls.approval import ApprovalRequest, Approve, Refusal
 from atc.calls.permissions import Permissions
@@ -123,7 +123,11 @@ def batch(
     """
     if given.get("approve") == "ask":
         raise UsageError("a batch asks no one: give --approve never, always or park, or permissions")
-    tasks, results = _tasks(file), _results(file, output)
+    results = _results(file, output)
+    if file == "-":
+        tasks = read_tasks(sys.stdin.buffer, "standard input")
+    else:
+        tasks = read_tasks(lines_of(file), file, Path(file).parent)
     if on is None:
         prepare_model(**given)
     money = None if total_money is None else Decimal(str(total_money))
@@ -169,12 +173,6 @@ def _cluster(opened: AgentOptions, on: str, store: RunStore) -> Executor:
     from atc.batch.on_ray import OnRay
 
     return OnRay(opened, address=address or None, store=store)
-
-
-def _tasks(file: str) -> list[BatchTask]:
-    if file == "-":
-        return read_tasks(sys.stdin.buffer, "standard input")
-    return read_tasks(lines_of(file), file, Path(file).parent)
 
 
 def _results(file: str, output: Path | None) -> Path:

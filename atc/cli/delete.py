@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -152,7 +151,10 @@ def _beside(found: Deleted, settings: Settings, wanted: Wanted) -> Deleted:
     if replies.is_dir():
         if wanted.replies:
             found.more.append(f"the cache of replies, {sum(each.is_file() for each in replies.rglob('*'))} files")
-            _remove(replies)
+            try:
+                shutil.rmtree(replies)
+            except OSError as error:
+                raise EnvironmentProblem(f"{replies} cannot be deleted: {error.strerror or error}") from None
         else:
             found.left[str(replies)] = "the model's replies (`cache`): --replies deletes them too"
     if wanted.lessons:
@@ -174,13 +176,6 @@ def _forget(settings: Settings) -> int:
     finally:
         lessons.close()
     return count + OwnAdapters(settings.catalogue).forget(None)
-
-
-def _remove(folder: Path) -> None:
-    try:
-        shutil.rmtree(folder)
-    except OSError as error:
-        raise EnvironmentProblem(f"{folder} cannot be deleted: {error.strerror or error}") from None
 
 
 def _show_deleted(found: Deleted, *, as_json: bool) -> None:

@@ -24,7 +24,7 @@ from atc.cli import options
 from atc.cli.console import guarded, print_json, print_table
 from atc.errors import EnvironmentProblem, UsageError
 from atc.models.bench import LlamaCpp, middle, paired
-from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL, ModelFile
+from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from atc.models.embedded import EmbeddedModel, runtime_installed
 from atc.models.embedded_process import EmbeddedServer
 from atc.models.fetch import Source, fetch, models_dir
@@ -66,17 +66,13 @@ def pull(
             made = minilm.pull(directory, report, sources=_SOURCES[source])
         entry, path = minilm.MODEL, made.directory / minilm.MODEL.file
     else:
-        path, entry = _fetched(name, directory, source)
+        with _progress(name) as report:
+            path = fetch(name, directory=directory, sources=_SOURCES[source], progress=report)
+        entry = CATALOGUE[name]
     if as_json:
         print_json({"name": name, "path": str(path), "bytes": entry.size, "sha256": entry.sha256})
     else:
         typer.echo(f"{name} ({entry.licence}) is at {path}")
-
-
-def _fetched(name: str, directory: Path | None, source: str) -> tuple[Path, ModelFile]:
-    with _progress(name) as report:
-        path = fetch(name, directory=directory, sources=_SOURCES[source], progress=report)
-    return path, CATALOGUE[name]
 
 
 @contextmanager

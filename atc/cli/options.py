@@ -7,7 +7,7 @@ import inspect
 import json
 import os
 import shlex
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
@@ -182,7 +182,8 @@ def takes(
             parameters.append(_parameter(_CONTEXT, typer.Context, Parameter.empty))
         for name, each in own.items():
             if each.annotation is Source:
-                parameters += _source_parameters()
+                options = {"tools": Tools, "only": Only, "documents": Documents, "openapi": OpenApi}
+                parameters += [_parameter(option, annotation) for option, annotation in options.items()]
                 made[name] = partial(_source, needed=each.default is Parameter.empty)
             elif each.annotation is Given:
                 parameters += map(_setting_parameter, shown)
@@ -278,11 +279,6 @@ def _take_own(context: typer.Context, values: dict[str, Any], settable: Sequence
             except typer.BadParameter as error:
                 raise UsageError(f"--set {each.name}: {error.message}") from None
             context.set_parameter_source(each.name, type(source)["COMMANDLINE"])
-
-
-def _source_parameters() -> Iterable[Parameter]:
-    for name, annotation in {"tools": Tools, "only": Only, "documents": Documents, "openapi": OpenApi}.items():
-        yield _parameter(name, annotation)
 
 
 def _source(values: dict[str, Any], *, needed: bool) -> Source:

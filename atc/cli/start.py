@@ -78,11 +78,11 @@ def _client() -> Line:
     from atc.cli.clients.plan import look
 
     found = [look(each, Machine(), "user") for each in clients().values() if each.user]
-    here = [each for each in found if each.here and not each.problem]
-    if new := [each for each in here if not each.entry]:
-        return Line("MCP client", True, f"{new[0].client.id} ({new[0].client.title}) does not have ATC yet")
+    here = [each for each in found if each["here"] and not each["problem"]]
+    if new := [each for each in here if not each["entry"]]:
+        return Line("MCP client", True, f"{new[0]['client']} ({new[0]['title']}) does not have ATC yet")
     if here:
-        return Line("MCP client", False, f"{here[0].client.title} has ATC")
+        return Line("MCP client", False, f"{here[0]['title']} has ATC")
     return Line("MCP client", False, "none found on this machine")
 
 
@@ -90,14 +90,8 @@ def _sandbox() -> Line:
     from atc.sandboxes.process.driver import ProcessSandbox
 
     async def strongest() -> str:
-        from atc.calls.contract import CallReply, CallRequest
-        from atc.sandboxes.contract import Job
-
-        async def no_tools(request: CallRequest) -> CallReply:
-            return CallReply(error="no tools here")
-
         async with ProcessSandbox(require="F", pool=0) as sandbox:
-            return (await sandbox.run(Job("answer = 1", {}), no_tools)).isolation
+            return await sandbox.isolation()
 
     if Settings.load().sandbox != "process":
         return Line("sandbox", True, f"{Settings.load().sandbox} (not asked; `atc sandbox check` does)")

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 import httpx
 
+from atc._host.http_body import ENCODINGS, TooLarge, read_body
+from atc.errors import ToolError
 from atc.models.endpoint_client import trusted
 from atc.models.endpoint_errors import exceeded, told
 from atc.models.messages import ModelRequest, Reply
@@ -110,22 +112,15 @@ class EndpointFacts:
         return next((each for each in _entries(listed) if each.get("id") in names), {})
 
     async def _asked(self, client: httpx.AsyncClient, method: str, url: str, body: object = None) -> Any:
-        read = bytearray()
         try:
             async with client.stream(method, url, json=body) as answer:
-                if answer.status_code != 200:
-                    return None
-                async for block in answer.aiter_bytes():
-                    read += block
-                    if len(read) > _MOST_BYTES:
-                        return None
-            return json.loads(read)
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
+                return json.loads(await read_body(answer, _MOST_BYTES)) if answer.status_code == 200 else None
+        except (httpx.HTTPError, httpx.InvalidURL, TooLarge, ToolError, ValueError, RecursionError):
             return None
 
     def _client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(
-            headers=self._headers,
+            headers={"Accept-Encoding": ENCODINGS, **self._headers},
             timeout=_WAIT_S,
             trust_env=not self._direct,
             verify=trusted(trust_env=not self._direct),

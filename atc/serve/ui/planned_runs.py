@@ -15,8 +15,8 @@ from atc._records.records import PlannedCall
 from atc.errors import UsageError
 from atc.run.apply import PlannedRun, is_being_applied, planned_run
 from atc.serve.pages.run.nodes import brief
-from atc.serve.ui.parked_runs import MOST_NOTES, Card, Cards, fitting
-from atc.serve.ui.shown_calls import done_already, shown_arguments, shown_text, text_of
+from atc.serve.ui.parked_runs import Card, Cards, fitting
+from atc.serve.ui.shown_calls import MOST_NOTES, done_already, shown_call, shown_text, text_of
 from atc.settings import Settings
 from atc.traces.stores.base import StoredRun
 from atc.wording import plans
@@ -91,12 +91,7 @@ class PlannedRuns:
     def _call(self, call: PlannedCall) -> dict[str, Any]:
         return {
             "index": call.index,
-            "tool": brief(call.tool),
-            "effect": call.effect,
-            "line": call.line,
-            "within": brief(call.within),
-            **shown_arguments(self._redactor, self._redactor.value(_arguments(call)), call.feeds, call.data_flow),
-            "warnings": [self._text(each) for each in call.warnings[:MOST_NOTES]],
+            **shown_call(self._redactor, call, _arguments(call)),
             "notes": [self._text(each) for each in call.notes[:MOST_NOTES]],
             "notes_left": max(0, len(call.warnings) - MOST_NOTES),
         }

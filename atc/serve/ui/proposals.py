@@ -13,8 +13,8 @@ from typing import Any
 from atc._host.redaction import Redactor
 from atc._records.keeping import Proposal
 from atc.serve.pages.run.nodes import brief, plain
-from atc.serve.ui.parked_runs import MOST_NOTES, MOST_SHOWN, Card
-from atc.serve.ui.shown_calls import shown_text
+from atc.serve.ui.parked_runs import MOST_SHOWN, Card
+from atc.serve.ui.shown_calls import MOST_NOTES, shown_text
 from atc.serve.ui.streams import AS_JSON
 from atc.wording import keeping as words
 

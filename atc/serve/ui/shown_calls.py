@@ -10,7 +10,7 @@ from typing import Any
 from atc import wording
 from atc._host.invisible import visible
 from atc._host.redaction import Redactor
-from atc._records.records import DataFlow, Feed, Invocation
+from atc._records.records import DataFlow, Feed, Invocation, PendingCall, PlannedCall
 from atc.serve.pages.run.nodes import brief, plain
 from atc.wording import plans
 from atc.wording.abridged import abridged
@@ -24,6 +24,8 @@ MOST_DONE = 20
 """Calls that are done already and that a question names; the last ones."""
 MOST_TEXT = 500
 """Characters of a warning, and of what is wrong with a run."""
+MOST_NOTES = 10
+"""Warnings of a call, and likewise changes. A call that has more is decided where all of them are shown."""
 
 
 def shown_text(redactor: Redactor, text: str, most: int = MOST_TEXT) -> str:
@@ -36,6 +38,18 @@ def done_already(redactor: Redactor, done: Sequence[Invocation]) -> dict[str, An
     """Return the last calls that are done already, in words, and how many came before them."""
     last = [brief(redactor.text(wording.call(each)), SHOWN_OF_ONE) for each in done[-MOST_DONE:]]
     return {"done": last, "done_before": len(done) - len(last)}
+
+
+def shown_call(redactor: Redactor, call: PendingCall | PlannedCall, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a page shows of a call that is not made yet, with these arguments."""
+    return {
+        "tool": brief(call.tool),
+        "effect": call.effect,
+        "line": call.line,
+        "within": brief(call.within),
+        **shown_arguments(redactor, redactor.value(arguments), call.feeds, call.data_flow),
+        "warnings": [shown_text(redactor, each) for each in call.warnings[:MOST_NOTES]],
+    }
 
 
 def shown_arguments(

@@ -340,22 +340,21 @@ class RunStore(ABC):
     def run(self, run_id: str) -> StoredRun:
         """Return the run of that id, whether it is there yet or not."""
 
-    @abstractmethod
     def list(self) -> list[StoredRun]:
         """All runs that have a trace, the latest first.
 
         Raises:
             OSError, EnvironmentProblem: the store cannot be read.
         """
+        return [self.run(run_id) for run_id in self.versions()]
 
+    @abstractmethod
     def versions(self) -> dict[str, Hashable]:
         """The :meth:`StoredRun.version` of all runs that have a trace, by their ids, the latest first.
 
         Raises:
             OSError, EnvironmentProblem: as :meth:`list`.
         """
-        found = ((stored.run_id, stored.version()) for stored in self.list())
-        return {run_id: version for run_id, version in found if version is not None}
 
     def notes(self, name: str, run_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
         """The notes of that name of these runs, by their ids; without those that have none that can be read."""

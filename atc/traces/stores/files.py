@@ -241,9 +241,6 @@ class FileStore(RunStore):
     def run(self, run_id: str) -> FileRun:
         return FileRun(run_id, self.folder / run_id)
 
-    def list(self) -> list[StoredRun]:
-        return [FileRun(name, self.folder / name) for name in self.versions()]
-
     def versions(self) -> dict[str, Hashable]:
         found: dict[str, Hashable] = {}
         try:

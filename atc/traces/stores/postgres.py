@@ -184,9 +184,6 @@ class PostgresStore(RunStore):
     def run(self, run_id: str) -> PostgresRun:
         return PostgresRun(self, run_id)
 
-    def list(self) -> list[StoredRun]:
-        return [PostgresRun(self, run_id) for run_id in self.versions()]
-
     def versions(self) -> dict[str, Hashable]:
         found = self.quick.rows(_VERSIONS)
         return {run_id: (epoch, events) for run_id, epoch, events in found if RUN_ID.fullmatch(run_id)}

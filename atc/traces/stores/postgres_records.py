@@ -148,7 +148,7 @@ class PostgresRecords:
         self._session, self._leases, self._run_id = session, leases, run_id
         self._open = False
         holder = f"process {os.getpid()} on {socket.gethostname()}"
-        try:
+        with self._or_closed():
             taken = session.rows(_TAKE, (holder, leases.lease_s, run_id))
             if not taken:
                 raise self._why_not()
@@ -156,6 +156,11 @@ class PostgresRecords:
             self._open = True
             leases.hold(run_id, self.epoch)
             self.marks = _marks(session)
+
+    @contextlib.contextmanager
+    def _or_closed(self) -> Iterator[None]:
+        try:
+            yield
         except EnvironmentProblem as error:
             self.close()
             raise JournalError(f"cannot use the journal {self.name}: {error}") from None
@@ -173,14 +178,8 @@ class PostgresRecords:
 
     def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
         """Read all records back, in order (:meth:`atc.calls.journal_records.Records.read`)."""
-        try:
+        with self._or_closed():
             self._read(apply)
-        except EnvironmentProblem as error:
-            self.close()
-            raise JournalError(f"cannot use the journal {self.name}: {error}") from None
-        except BaseException:
-            self.close()
-            raise
 
     def _read(self, apply: Callable[[dict[str, Any]], None]) -> None:
         last = before = 0

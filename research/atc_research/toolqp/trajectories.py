@@ -305,9 +305,9 @@ class Synthesiser:
             failed=self._found_before(work, failed, level),
             hints=[hint for tool in tools for hint in hints(tool, work.tools[tool], level)],
         )
-        asked, first = {"max_tokens": 120, "temperature": self._temperature}, work.next_seed()
+        asked, first, heat = [Message("user", text)], work.next_seed(), self._temperature
         seeds = range(first, first + self._candidates)
-        replies = [await self.teacher.complete([Message("user", text)], seed=seed, **asked) for seed in seeds]
+        replies = [await self.teacher.complete(asked, max_tokens=120, temperature=heat, seed=each) for each in seeds]
         queries = dict.fromkeys(filter(None, (parse_query(reply.text) for reply in replies)))
         return [q for q in queries if not any(names_tool(q, work.tools[tool], work.task) for tool in work.tools)]
 
