@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 import httpx
@@ -143,14 +143,10 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
         key_headers: headers that bear an idempotency key, for one call.
     """
 
+    key_kind = "header"
     operation: Operation
     service: HttpService = field(repr=False)
     key_headers: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def key_kind(self) -> Literal["header"]:
-        """A header."""
-        return "header"
 
     @property
     def key_place(self) -> KeyPlace | None:
@@ -201,14 +197,6 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
     def opened(self) -> AbstractAsyncContextManager[Any]:
         """The service: tools of one import share it."""
         return self.service
-
-    async def __call__(self, arguments: dict[str, Any]) -> Any:
-        """Make one call.
-
-        Raises:
-            ToolError: as :meth:`announced`.
-        """
-        return (await self.announced(arguments, lambda: None)).value
 
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
         """Make one call, and return with its value the next page by its ``Link`` header.
