@@ -47,7 +47,6 @@ def demonstration(protocol: Protocol) -> list[str]:
 
 
 def _program_lines(program: str, tool: str) -> list[str]:
-    """A program as harmless lines; empty where it cannot be shown."""
     if len(program) > 4 * MAX_PROGRAM:  # comments may go
         return []
     try:
@@ -183,7 +182,6 @@ def whole_stub(
 
 @kept_by_identity(1024)
 def _whole_stubs(protocol: Protocol) -> dict[tuple[object, ...], Stub]:
-    """Return where the whole stubs of a tool are kept, by what they were asked with."""
     return {}
 
 

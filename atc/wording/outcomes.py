@@ -35,6 +35,7 @@ NO_VALUE = "done, as the calls above say; they returned no value"
 DONE = "done; no value was returned"
 """The same, where the calls are not shown."""
 
+
 def returned(made: str, result: str) -> str:
     """Say a call, as a program writes it, and its value."""
     return f"{made} returned {result}"

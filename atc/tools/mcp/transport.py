@@ -249,5 +249,4 @@ def _text(text: str, odd: Oddities, within: Path) -> Any:
 
 
 def _size(base64: str) -> int:
-    """The bytes that a base64 text stands for."""
     return max(0, len(base64) * 3 // 4 - base64[-2:].count("="))
