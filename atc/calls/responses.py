@@ -126,16 +126,13 @@ class Responses:
     def _cause(self, error: ToolError, attempt: Attempt, surely_not_done: bool) -> Cause | None:
         """A call that may have been sent and got no answer: an effect is in doubt. A read shows that the service is
         down, unless the service answered before: then other arguments may help."""
-        tool = attempt.granted
-        if error.cause != "unreachable":
+        tool, cause = attempt.granted, error.cause
+        if cause != "unreachable":
             self.service_answered(tool, error.status)
-            cause = self._cause_of_403(error, attempt) if error.status == 403 else error.cause
-            return "in_doubt" if cause == "credential" and attempt.status == "in_doubt" else cause
-        if surely_not_done:
-            return "unreachable"
-        if not attempt.reads:
-            return "in_doubt"
-        return None if tool.protocol.source.service in self._answering else "unreachable"
+            cause = self._cause_of_403(error, attempt) if error.status == 403 else cause
+        elif attempt.reads and not surely_not_done and tool.protocol.source.service in self._answering:
+            return None
+        return "in_doubt" if attempt.status == "in_doubt" and cause in ("credential", "unreachable") else cause
 
     def _cause_of_403(self, error: ToolError, attempt: Attempt) -> Cause | None:
         """A service that took the credential in this run knows it. One that did not may refuse one resource, so a call

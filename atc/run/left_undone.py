@@ -37,8 +37,7 @@ MAX_REMARKS, MAX_WARNINGS = 20, 5
 
 
 def settled(ending: Ending, run: Run) -> Ending:
-    """Return the ending of a run that answered, or found no answer, as what it left undone makes it. Any other ending
-    stays as it is."""
+    """Return the ending of a run, as what it left undone makes it where it answered or found no answer."""
     if ending.status not in ("answered", "unsolved"):
         return ending
     programs = [run.kept.as_run(Program(each.program)) for each in run.revisions]

@@ -261,7 +261,7 @@ def _named_calls(program: Program) -> Iterator[tuple[ast.Call, str]]:
 
 def _done(tool: str, arguments: dict[str, Any], value: Any) -> str:
     made = wording.call(Invocation(tool=tool, arguments=arguments), MAX_CALL)
-    return fenced(wording.outcome("ok", made, as_text(value)[:MAX_CALL]))
+    return fenced(wording.returned(made, as_text(value)[:MAX_CALL]))
 
 
 def _some(calls: Sequence[str]) -> list[str]:

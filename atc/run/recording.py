@@ -193,7 +193,6 @@ class _Trace:
         return (self.program or {}).get("tools") or {}
 
     def _recorded_calls(self, run_id: str) -> Iterable[RecordedCall]:
-        """Yield the calls as the program saw them: one for the pages of an all_pages."""
         by_index = {call["index"]: call for call in self.calls}
         read = self.program_ended.get("all_pages") or []
         of_pages = {number for each in read for number, _, _ in each["calls"]}

@@ -150,7 +150,6 @@ def left(data: Mapping[str, Any], before: Mapping[str, Any], ways: Sequence[str]
 
 
 def _constants_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the texts and numbers that the program has written out, however it spells them: ``48_213``."""
     for place in ("program", "linked"):
         program = Program(data.get(place) or "")
         for node in program.nodes if program.tree is not None else ():

@@ -43,7 +43,6 @@ def without_values(revision: Revision) -> Revision:
 
 
 def _hidden(part: Any) -> Any:
-    """Return a record or a tuple of records without values."""
     if isinstance(part, Answered):
         return None
     if isinstance(part, tuple):
@@ -106,7 +105,6 @@ def done_calls(calls: Sequence[Call], show: ShowValues = "previews", told: Colle
 
 
 def _of(revision: Revision) -> Iterator[str]:
-    """Yield what went wrong with one program."""
     found = revision.all_findings[:4]
     yield from map(wording.finding_alone, found)
     if found and revision.fault is None and all(finding.severity == "warning" for finding in found):
@@ -243,7 +241,6 @@ class PromptRoom:
         return min(most, self._settings.prompt_tokens or self._model.prompt_tokens or most) // REVISION
 
     async def _bound(self) -> int:
-        """Return the number of tokens that a prompt may have, the reply kept free."""
         context = self._settings.context_tokens or await self._model.context_size()
         most = context - self._settings.max_tokens
         return most if self._most is None else min(most, self._most)

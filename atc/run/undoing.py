@@ -201,7 +201,6 @@ class Undoing:
         return [entry for entry in count if entry.tool == undo.tool]
 
     def _known(self, undo: Undo) -> int:
-        """Return how many inverses by this tool the run of an undo made for other calls."""
         others = [each for each in self.journal.undone.values() if each.run == undo.run and each.tool == undo.tool]
         return sum(each.digest != undo.digest and each.state != "refused" for each in others)
 

@@ -120,7 +120,6 @@ def _entries(folder: Path) -> list[str]:
 
 
 def _file(path: Path, own: Path, trust: TrustStore) -> KeptFile:
-    """Raises ToolImportError where the file does not count, or is none of a kept program."""
     where = visible(str(path))
     file = read_bytes(path)
     trusted = trust.trusts(file)

@@ -226,7 +226,6 @@ def where_they_are(uses: Iterable[UsedTool]) -> str:
 
 
 def _word_of(used: UsedTool) -> str:
-    """The word of ``--tools`` for where a tool was; empty where its source does not say it."""
     kind, server = (used.source.kind, used.source.server) if used.source is not None else ("", "")
     if kind != "function":
         return shlex.quote(server) if server and visible(server) == server and Path(server[:4_000]).is_file() else ""

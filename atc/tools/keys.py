@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from atc.tools.tool import Transport
@@ -59,15 +59,14 @@ class KeyRule:
 class KeyedTransport(abc.ABC):
     """Mixin of a transport whose calls can bear an idempotency key."""
 
-    @property
-    @abc.abstractmethod
-    def key_kind(self) -> Literal["header", "meta"]:
-        """The kind of places that it can put a key in."""
+    key_kind: ClassVar[Literal["header", "meta"]]
+    """The kind of places that it can put a key in."""
 
     @property
-    @abc.abstractmethod
     def key_place(self) -> KeyPlace | None:
-        """The place that the service's own document declares; ``None`` where it declares none."""
+        """The place that the service's own document declares; ``None`` where it declares none, as no MCP server can: a
+        hint that a tool is idempotent says nothing of keys."""
+        return None
 
     @abc.abstractmethod
     def keyed(self, place: KeyPlace, key: str) -> Transport:

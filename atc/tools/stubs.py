@@ -143,7 +143,6 @@ def whole_stub(
 
 @kept_by_identity(1024)
 def _whole_stubs(protocol: Protocol) -> dict[tuple[object, ...], Stub]:
-    """Return where the whole stubs of a tool are kept, by what they were asked with."""
     return {}
 
 

@@ -98,6 +98,10 @@ class AnnouncingTransport(abc.ABC):
             ToolError: the tool refused or failed.
         """
 
+    async def __call__(self, arguments: dict[str, Any]) -> Any:
+        """Make one call, of which nobody asks when it is sent."""
+        return (await self.announced(arguments, lambda: None)).value
+
 
 async def answer_of(transport: Transport, arguments: dict[str, Any], sending: Sending = lambda: None) -> Answered:
     """Make one call through any transport. ``sending`` is called before anything of it may reach the tool.

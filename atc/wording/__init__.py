@@ -36,9 +36,9 @@ from atc.wording.outcomes import more_calls as more_calls
 from atc.wording.outcomes import no_credential as no_credential
 from atc.wording.outcomes import not_offered as not_offered
 from atc.wording.outcomes import other_address as other_address
-from atc.wording.outcomes import outcome as outcome
 from atc.wording.outcomes import read_changed as read_changed
 from atc.wording.outcomes import repeat as repeat
+from atc.wording.outcomes import returned as returned
 from atc.wording.outcomes import same_call as same_call
 from atc.wording.outcomes import sent_again as sent_again
 from atc.wording.outcomes import settled as settled

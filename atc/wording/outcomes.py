@@ -35,24 +35,10 @@ NO_VALUE = "done, as the calls above say; they returned no value"
 DONE = "done; no value was returned"
 """The same, where the calls are not shown."""
 
-_OUTCOMES = {
-    "ok": "returned",
-    "replayed": "returned",
-    "failed": "failed:",
-    "refused": "was refused:",
-    "in_doubt": "may or may not have been done:",
-}
 
-
-def outcome(status: str, made: str, result: str) -> str:
-    """Say a call and what came of it.
-
-    Args:
-        status: of the call (:data:`atc.result.CallStatus`).
-        made: the call as a program writes it.
-        result: its value, or what went wrong.
-    """
-    return f"{made} {_OUTCOMES.get(status, f'{status}:')} {result}".rstrip(" :")
+def returned(made: str, result: str) -> str:
+    """Say a call, as a program writes it, and its value."""
+    return f"{made} returned {result}"
 
 
 def calls_left(left: int, most: int) -> str:
@@ -63,8 +49,9 @@ def calls_left(left: int, most: int) -> str:
 def asks_to_wait(seconds: object) -> str:
     """Say behind an error how long its service asks to wait: `` (it asks to wait 120 s)``. Nothing where it does not,
     or in no sense."""
-    asked = isinstance(seconds, int | float) and 0 <= seconds < math.inf
-    return f" (it asks to wait {math.ceil(seconds):,} s)" if asked else ""
+    if isinstance(seconds, int | float) and 0 <= seconds < math.inf:
+        return f" (it asks to wait {math.ceil(seconds):,} s)"
+    return ""
 
 
 def cut_answer(shown: int, size: int, uri: str) -> str:

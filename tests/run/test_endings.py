@@ -612,6 +612,24 @@ def test_an_effect_that_got_no_answer_is_in_doubt(server: Server) -> None:
     assert (len(result.in_doubt), len(server.seen)) == (1, 1)
 
 
+def test_a_credential_that_the_page_after_a_write_wants_leaves_the_write_in_doubt(server: Server) -> None:
+    server.answers = {"/a": Answer(status=303, headers={"Location": "/b"}), "/b": Answer(status=401)}
+    result = run("answer = op()", made=service(server.url, "post"))
+    ended_at_once(result, "in_doubt", "in_doubt", "check it by hand")
+
+
+@pytest.mark.parametrize(("asked", "said"), [("120", " (it asks to wait 120 s)"), ("0.5", " (it asks to wait 1 s)")])
+def test_how_long_a_service_asks_to_wait_reaches_the_program_and_the_next_one(
+    server: Server, asked: str, said: str
+) -> None:
+    server.answer = Answer(b'{"message": "busy"}', 429, headers={"Retry-After": asked})
+    caught = "try:\n    op()\nexcept ToolError as error:\n    answer = error.message"
+    made = service(server.url, "post")
+    result = agent(tools=made, policy=QUICK, sentence=False).run_program(caught)
+    assert result.value == result.calls[0].error == f"POST /a answered with status 429: busy{said}"
+    assert result.remarks[0].message.endswith(said)
+
+
 def _from(kind: Any, made: Tool) -> Tool:
     source = Source(kind=kind, location="https://shop.example")
     return Tool(made.protocol.model_copy(update={"source": source}), made.transport)

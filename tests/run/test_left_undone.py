@@ -146,6 +146,25 @@ def test_a_write_in_doubt_that_a_program_caught_ends_the_run_as_in_doubt(post: P
     assert [call.arguments for call in result.in_doubt] == [{"to": "broken"}]
 
 
+@pytest.mark.parametrize(
+    ("end", "left"),
+    [
+        ("if count(what='mails') > 99:\n    answer = 1", "the program ended without setting `answer`"),
+        ("answer = [][0]", "line 5: IndexError: list index out of range (it is empty)"),
+    ],
+)
+def test_a_write_in_doubt_is_told_where_there_is_no_answer(post: Post, end: str, left: str) -> None:
+    program = f"try:\n    send(to='broken')\nexcept ToolError:\n    pass\n{end}"
+    with post.agent(program, program, max_revisions=1) as agent:
+        given, written = agent.run_program(program), agent.run("send it and count")
+    for result in (given, written):
+        assert (result.status, result.value, result.partial) == ("in_doubt", None, False)
+        assert result.fault is not None
+        assert (result.fault.tool, result.fault.cause, result.fault.line) == ("send", "in_doubt", 2)
+        (remark,) = result.remarks
+        assert outcomes.remark(remark.message, remark.case).endswith(left)
+
+
 ALIKE = """for tool, to in ((send, 'broken'), (send, 'broken'), (send_mail, 'Ann'), (send_mail, 'Bob')):
     try:
         tool(to=to)

@@ -86,12 +86,9 @@ class World:
 class Keyed(KeyedTransport):
     """A transport whose service keeps idempotency keys."""
 
+    key_kind = "header"
     act: Callable[[dict[str, Any], str], Any]
     key: str = ""
-
-    @property
-    def key_kind(self) -> Literal["header"]:
-        return "header"
 
     @property
     def key_place(self) -> KeyPlace:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from atc import Toolset, tool
-from atc.errors import ToolError
+from atc.errors import TRANSIENT_STATUSES, ToolError
 from atc.result import Effect
 from tests.support.http import Handler, served
 from tests.support.mcp import called, entry
@@ -177,8 +177,9 @@ def came(got: list[Any]) -> list[str]:
 def test_a_status_on_the_request_itself(url: str, over: Any, wait: str) -> None:
     got = over(url, *(f"{status}{wait}" for status in STATUSES))
     assert dict(zip(STATUSES, came(got), strict=True)) == {status: came for status, (came, _) in STATUSES.items()}
-    asked = {each.retry_after for each in got if isinstance(each.status, int) and each.status >= 400}
-    assert asked == ({120.0} if wait else {None})
+    errors = {each.status: each for each in got if isinstance(each.status, int) and each.status >= 400}
+    assert {each.retry_after for each in errors.values()} == {120.0 if wait else None}
+    assert {status for status, each in errors.items() if each.transient} == TRANSIENT_STATUSES
 
 
 HTTP = {

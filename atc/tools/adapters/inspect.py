@@ -128,7 +128,6 @@ def data_of(text: str) -> Any:
 
 
 def _is_sentence(text: str, value: Any) -> bool:
-    """Return whether a text is one line with a colon in it, which YAML takes for an object."""
     return isinstance(value, dict) and len(value) == 1 and "\n" not in text.strip()
 
 

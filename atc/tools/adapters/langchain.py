@@ -119,7 +119,6 @@ def _described(tool: Any, injected: Mapping[str, Any], config: Mapping[str, Any]
 
 
 def _parameters(tool: BaseTool) -> JsonSchema:
-    """Raises ToolImportError where the tool has none."""
     from langchain_core.tools import Tool
 
     if isinstance(tool, Tool) and tool.args_schema is None:  # one text, under any name
@@ -246,7 +245,6 @@ class _Call:
         return self._value(await self.tool.ainvoke(given, config))
 
     def _value(self, answer: Any) -> Any:
-        """Raises ToolError where the message says that the call failed, or the answer is a command to a graph."""
         kind = type(answer).__name__
         if kind == "Command":
             raise ToolError(

@@ -92,7 +92,6 @@ def import_pydantic_ai(
 
 
 def _joined(tools: Any) -> AbstractToolset[Any]:
-    """Raises ToolImportError for what is neither a toolset nor a tool."""
     from pydantic_ai import Tool
     from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset
 
@@ -250,7 +249,6 @@ class _Held(HeldPerLoop[_Entered]):
 
 
 async def _validated(tool: ToolsetTool[Any], arguments: dict[str, Any], context: RunContext[Any]) -> dict[str, Any]:
-    """Raises ToolError where they are refused; the code has not run."""
     try:
         given: dict[str, Any] = tool.args_validator.validate_python(arguments)
         check = getattr(tool, "args_validator_func", None)

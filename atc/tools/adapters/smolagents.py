@@ -101,7 +101,6 @@ def _described(tool: Any, base: Any) -> Described:
 
 
 def _parameters(tool: Tool) -> JsonSchema:
-    """Raises ToolImportError where the tool needs an image or a sound."""
     properties: JsonSchema = {}
     required = []
     for name, given in tool.inputs.items():

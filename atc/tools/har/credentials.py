@@ -172,7 +172,6 @@ def _unpacked(value: str) -> str:
 
 
 def _cookie(line: str, at: datetime | None) -> tuple[str, str, datetime | None]:
-    """Name, value and end of a cookie; the value is empty where it is cleared."""
     pair, *rest = line[:20_000].split(";", 20)
     name, _, value = pair.partition("=")
     given: Mapping[str, str] = {

@@ -238,7 +238,6 @@ def _place(url: str) -> _Place | None:
 
 
 def _form(text: str) -> tuple[tuple[str, str], ...]:
-    """Raises ValueError for more than :data:`MAX_FIELDS`."""
     return tuple(parse_qsl(text, keep_blank_values=True, errors="replace", max_num_fields=MAX_FIELDS)) if text else ()
 
 

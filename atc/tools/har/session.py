@@ -114,7 +114,6 @@ def warn_of_readers(path: Path) -> None:
 
 
 def _answer(offer: SessionOffer, values: Mapping[str, str], choice: SessionChoice, answers: Answers) -> MissingReason:
-    """Return why a login is not used; empty where it is."""
     kept = answers.read(offer, values) if choice == "ask" or callable(choice) else None
     word: str = kept or (choice(offer) if callable(choice) else choice)
     if word not in ("ask", *get_args(SessionWord)):

@@ -302,14 +302,12 @@ class McpServer(HeldPerLoop[HeldServer]):
         return held.connection
 
     def _end(self, held: HeldServer) -> None:
-        """End the conversation of a loop, without waiting for it."""
         if held.connection is not None:
             held.ending = [task for task in held.ending if not task.done()]
             held.ending.append(asyncio.create_task(held.connection.close()))
             held.connection = None
 
     def _ensure_startable(self, held: HeldServer) -> None:
-        """Raise Unreachable for a server that is not started again now."""
         if held.starts >= MAX_STARTS:
             raise Unreachable(f"ended {MAX_STARTS} times without an answer and is not started again")
         held.starts += 1

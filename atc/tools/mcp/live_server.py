@@ -423,7 +423,6 @@ class Entry:
                 self.settled.set()
 
     async def _read(self, over: Connection | None) -> KeptList:
-        """Raise ListUnread where there is no list to be had."""
         running = over or (self.server.running() if not self.why else None)
         if running is not None:
             try:

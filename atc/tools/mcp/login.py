@@ -286,7 +286,6 @@ class _Door:
 
 @asynccontextmanager
 async def _door(port: int) -> AsyncIterator[_Door]:
-    """A door on this machine alone."""
     made: list[_Door] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -7,7 +7,7 @@ import functools
 import json
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import mcp_types as types
 from mcp import Client, MCPError
@@ -51,21 +51,12 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Service
         typed: whether it has a schema of its results, by which its server may refuse one.
     """
 
+    key_kind = "meta"
     name: str
     reads: bool
     server: McpServer = field(repr=False)
     meta: tuple[tuple[str, str], ...] = ()
     typed: bool = True
-
-    @property
-    def key_kind(self) -> Literal["meta"]:
-        """An entry of ``_meta``."""
-        return "meta"
-
-    @property
-    def key_place(self) -> KeyPlace | None:
-        """None: no server can declare one. A hint that a tool is idempotent says nothing of keys."""
-        return None
 
     def keyed(self, place: KeyPlace, key: str) -> McpTransport:
         """The same, for one call that bears this key."""
@@ -94,14 +85,6 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Service
     def opened(self) -> AbstractAsyncContextManager[Any]:
         """The server: tools of one import share it."""
         return self.server
-
-    async def __call__(self, arguments: dict[str, Any]) -> Any:
-        """Make one call.
-
-        Raises:
-            ToolError: as :meth:`announced`.
-        """
-        return (await self.announced(arguments, lambda: None)).value
 
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
         """Make one call; ``sending`` is called once the server is ready.
@@ -266,5 +249,4 @@ def _text(text: str, odd: Oddities, within: Path) -> Any:
 
 
 def _size(base64: str) -> int:
-    """The bytes that a base64 text stands for."""
     return max(0, len(base64) * 3 // 4 - base64[-2:].count("="))

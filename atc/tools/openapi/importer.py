@@ -151,7 +151,6 @@ class _Chosen:
 
 
 def _chosen(document: Document, operations: list[Found], only: list[str] | None) -> list[_Chosen]:
-    """Name all operations of a document and choose some; nothing of the others is looked at."""
     names = operation_names([(found.original, found.method, found.path) for found in operations])
     chosen = []
     for found, name in zip(operations, names, strict=True):

@@ -324,7 +324,6 @@ class Credentials:
 
 
 def _read(scheme: Scheme, given: Any) -> Given:
-    """Raises UsageError where it is not what the scheme takes."""
     name = scheme.name
     if isinstance(given, str):
         given = given.strip()

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 import httpx
@@ -143,14 +143,10 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
         key_headers: headers that bear an idempotency key, for one call.
     """
 
+    key_kind = "header"
     operation: Operation
     service: HttpService = field(repr=False)
     key_headers: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def key_kind(self) -> Literal["header"]:
-        """A header."""
-        return "header"
 
     @property
     def key_place(self) -> KeyPlace | None:
@@ -202,14 +198,6 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
         """The service: tools of one import share it."""
         return self.service
 
-    async def __call__(self, arguments: dict[str, Any]) -> Any:
-        """Make one call.
-
-        Raises:
-            ToolError: as :meth:`announced`.
-        """
-        return (await self.announced(arguments, lambda: None)).value
-
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
         """Make one call, and return with its value the next page by its ``Link`` header.
 
@@ -227,6 +215,8 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
             async with asyncio.timeout(self.service.timeout_s), self.service.client() as client:
                 return await self._exchange(client, self._built(client, operation.server, request), sending, report)
         except _NoTarget as nowhere:
+            if report.status is None:
+                report.status, report.answered = nowhere.status, True
             failure = ToolError(
                 f"{operation.label} redirects to no valid URL: the Location header of its answer ({nowhere.status}) is "
                 "broken, which only the service can mend",
@@ -235,6 +225,7 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
         except ToolError as error:
             failure = error
         except (TimeoutError, httpx.HTTPError, httpx.InvalidURL) as error:
+            report.sent = report.sent and not (isinstance(error, _NOT_SENT) and report.status is None)
             failure = self._broken(error)
         failure.outcome = outcome_of(report)
         raise failure from None
@@ -281,11 +272,17 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
         live = credentials.live(operation)
         redirects, renewed = 0, False
         while redirects <= MAX_REDIRECTS:
-            report.sent, report.status = False, None  # the one before, if there was one, did nothing
+            report.sent, report.answered, report.status = (
+                False,
+                False,
+                None,
+            )  # the one before, if there was one, did nothing
             for credential in live:
                 await credential.put_on(request, client)
             sending()
-            response = await _sent(client, request, report)
+            report.sent = True
+            response = await client.send(request, stream=True)
+            report.status, report.answered = response.status_code, response.has_redirect_location
             try:
                 credentials.note(operation, response.status_code)
                 if response.has_redirect_location:
@@ -427,21 +424,6 @@ class _NoTarget(Exception):
     def __init__(self, status: int) -> None:
         super().__init__(status)
         self.status = status
-
-
-async def _sent(client: httpx.AsyncClient, request: httpx.Request, report: Report) -> httpx.Response:
-    """Send a request, and report how far it came and what status answers it."""
-    report.sent = True
-    try:
-        response = await client.send(request, stream=True)
-    except _NOT_SENT:
-        report.sent = False
-        raise
-    except _NoTarget as nowhere:
-        report.status, report.answered = nowhere.status, True
-        raise
-    report.status, report.answered = response.status_code, response.has_redirect_location
-    return response
 
 
 async def _check_target(response: httpx.Response) -> None:
