@@ -167,27 +167,26 @@ def _name(word: str) -> str:
     return re.split(r"[/\\]", word)[-1].removesuffix(".exe")
 
 
-_READ: dict[Meaning, str] = {
-    "command": "one command: no wildcard of an `allow` covers ; & | < > ( ) ` $ or a line break",
-    "statement": "one statement: no wildcard of an `allow` covers a semicolon with more behind it",
-    "address": "one address: no wildcard of an `allow` covers a second one, a name, or a list",
-    "url": "one URL: no wildcard of an `allow` covers the end of its host, a user, or a blank",
+_ALLOWS: dict[Meaning, str] = {
+    "command": "one command: its wildcard covers no ; & | < > ( ) ` $ and no line break",
+    "statement": "one statement: its wildcard covers no semicolon before more text",
+    "address": "one address: its wildcard covers no second one, no display name and no list",
+    "url": "one URL: its wildcard covers no other host, no user and no blank",
 }
 _RESTRICTS: dict[Meaning, str] = {
-    "command": "each command of a line, also behind `sudo`, `sh -c` and the like",
-    "statement": "the whole text",
-    "address": "each address of a text: in a name, a list, a link, in any letter case",
-    "url": "each URL of a text, whatever its user and port are",
+    "command": "each command of a text, also behind `sudo`, `sh -c` and the like",
+    "address": "each address of a text: in a name, a list or a link, in any letter case",
+    "url": "each URL of a text, whatever its user and port",
 }
 
 
 def how_read(pattern: str, *, allows: bool) -> str:
-    """Return how a rule reads a pattern that looks like a command or an address; empty for any other."""
+    """Return what a pattern of a rule fits that looks like a command or an address; empty for any other."""
     meaning = meaning_of(pattern)
     if allows and re.fullmatch(r"[\w-]+\*", pattern):
-        return "its letters: with a blank before the * it would be one command, and no second one"
+        return "whatever begins so, also several commands; with a blank before the * it fits one command"
     if meaning is None or not allows:
-        return _RESTRICTS[meaning] if meaning is not None else ""
+        return "" if meaning is None else _RESTRICTS.get(meaning, "")
     if meaning == "command" and _name(pattern.split()[0]) in _RUNNERS:
-        return f"{_READ[meaning]}; but `{pattern.split()[0]}` runs others, so it allows every command"
-    return _READ[meaning]
+        return f"every command, for `{pattern.split()[0]}` runs others"
+    return _ALLOWS[meaning]
