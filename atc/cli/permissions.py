@@ -23,6 +23,7 @@ from atc.calls.permissions.agent_permissions import permissions_named, user_path
 from atc.calls.permissions.audit import AuditRecord, Verdict, read_audit
 from atc.calls.permissions.conditions import shown
 from atc.calls.permissions.lines import quoted
+from atc.calls.permissions.meanings import how_read
 from atc.calls.permissions.patterns import may_name, patterns_of, surely_names
 from atc.calls.permissions.permissions import decided_by
 from atc.calls.permissions.strangers import SERVER, Strangers, is_server
@@ -88,7 +89,7 @@ def check(
         about: dict[str, Any] = {"file": permissions.path, "read_only": permissions.read_only, "rules": rules}
         about["approvers"] = [*permissions.approvers.keys]
         about |= {"untrusted": permissions.strangers.untrusted, "after_untrusted": permissions.strangers.after}
-        print_json(about | {"tools": rows, "in_vain": in_vain})
+        print_json(about | {"read": [*_read(permissions)], "tools": rows, "in_vain": in_vain})
         return
     mode = ", read-only" if permissions.read_only else ""
     out.print(
@@ -109,7 +110,7 @@ def check(
             cells += [_targets(row) if key == "targets" else row[key] for key in more]
             table.add_row(*(Text(visible(cell)) for cell in cells))
         print_table(table)
-    for text in in_vain:
+    for text in (*_read(permissions), *in_vain):
         out.print(clean(text), markup=False)
 
 
@@ -285,6 +286,15 @@ def _but(rule: Rule) -> str:
     where = f" where {' and '.join(map(shown, rule.conditions))}" if rule.conditions else ""
     told = origins.shown(rule.origins, allows=rule.verdict == "allow") if rule.origins else ""
     return f"rule {rule.number}: {verdict}{where}{' and ' * bool(where and told) or ' '}{told}".rstrip()
+
+
+def _read(permissions: Permissions) -> Iterator[str]:
+    """Yield how patterns are read that look like commands or addresses."""
+    for rule in permissions.rules:
+        for condition in rule.conditions:
+            for text in condition.patterns.texts if condition.patterns else ():
+                if fits := how_read(text, allows=rule.verdict == "allow"):
+                    yield f"rule {rule.number}: {'.'.join(condition.path)} `{text}` fits {fits}"
 
 
 def _named_in_vain(permissions: Permissions, tools: Toolset) -> Iterator[str]:

@@ -40,6 +40,25 @@ def test_check_says_of_each_tool_what_would_happen_and_by_which_rule() -> None:
     assert told["in_vain"] == ["rule 3 fits none of these tools"]
 
 
+def test_check_says_how_patterns_are_read_that_look_like_commands_or_addresses(tmp_path: Path) -> None:
+    rules = "".join(
+        f'[[rules]]\n{verdict} = "run"\narguments = {{ v = ["{pattern}", "main"] }}\n'
+        for verdict, pattern in (("allow", "git *"), ("deny", "*@x.example"), ("allow", "bash *"))
+    )
+    file_of(tmp_path, rules)
+    told = json.loads(atc("permissions", "check", "permissions.toml", "--json").stdout)["read"]
+    assert [line.partition(":")[0::2] for line in told] == [
+        ("rule 1", " v `git *` fits one command: its wildcard covers no ; & | < > ( ) ` $ and no line break"),
+        (
+            "rule 2",
+            " v `*@x.example` fits each address of a text: in a name, a list or a link, in any letter case",
+        ),
+        ("rule 3", " v `bash *` fits every command, for `bash` runs others"),
+    ]
+    ran = atc("permissions", "check", "permissions.toml")
+    assert " ".join(told) in " ".join(ran.stdout.split())
+
+
 def test_check_says_which_calls_are_sent_again_and_which_tables_name_nothing(tmp_path: Path) -> None:
     document = {
         "openapi": "3.0.3",

@@ -59,6 +59,8 @@ LETTERS = {
     "lines": "a\n",
     "digits": "9",
     "wide commas": "\uff0c",
+    "commands": "sh a;",
+    "addresses": "a@b!c,",
 }
 PUT = Protocol(name="put", effect=Effect.WRITE, source=Source(kind="mcp", location="hub", operation="put"))
 
@@ -68,7 +70,7 @@ PUT = Protocol(name="put", effect=Effect.WRITE, source=Source(kind="mcp", locati
 
 @pytest.mark.parametrize("letters", LETTERS.values(), ids=LETTERS)
 def test_a_text_is_read_and_judged(letters: str) -> None:
-    patterns = patterns_of(["*a*a*a*a*b", "a?a?a*[!x]c", "*/*/*%*"])
+    patterns = patterns_of(["*a*a*a*a*b", "a?a?a*[!x]c", "*/*/*%*", "rm *", "*@x.org", "a://x/*"])
 
     def judge(text: str) -> None:
         reading_of(text)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from atc._host.invisible import without_invisible
 from atc._host.unicode_forms import normalized
+from atc.calls.permissions.meanings import Meaning, is_one, meaning_of, parts_of
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.schemas.telltales import disguised_telltale
@@ -33,8 +34,9 @@ MAX_WORK = 30_000_000
 one pattern, 1 to 3 ns. What is left then, nobody judges."""
 MAX_GROWTH = 18
 """Characters that one becomes in a normal form at most (Unicode Standard Annex #15, §9)."""
-_STEP, _PER_CHARACTER, _PER_ESCAPE = 100, 20, 300
-"""Units of a step through values, of reading a character, and of one percent sign or slash."""
+_STEP, _PER_CHARACTER, _PER_ESCAPE, _PER_PART = 100, 20, 300, 1_000
+"""Units of a step through values, of reading a character, of one percent sign or slash, and of a part of a text."""
+_PART_ENDS = "@,;&|<>()\n"
 _ROUNDS = 3
 """Times that a text is decoded: what was encoded twice is decoded by somebody twice."""
 
@@ -256,10 +258,15 @@ class Patterns:
     """
 
     texts: tuple[str, ...]
+    _meanings: frozenset[Meaning] = field(default=frozenset(), init=False, repr=False, compare=False)
+    _each: Sequence[tuple[str, _Globs]] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_exactly", _Globs(self.texts, loose=False))
         object.__setattr__(self, "_loosely", _Globs(self.texts, loose=True))
+        object.__setattr__(self, "_meanings", frozenset(filter(None, map(meaning_of, self.texts))))
+        each = [(text, _Globs([text], loose=False)) for text in self.texts] if self._meanings else ()
+        object.__setattr__(self, "_each", each)
 
     def fit(self, name: str) -> bool:
         """Return whether one fits a name, letter by letter. A name too long to be judged fits none."""
@@ -274,7 +281,8 @@ class Patterns:
         """Return whether one surely fits an argument, for a rule that allows.
 
         What :attr:`.readings.Reading.strays` fits only a pattern that is the same text; a line break fits no pattern of
-        a path. Of what cannot be judged nothing is sure.
+        a path, and no second command or address one of the first (:mod:`.meanings`). Of what cannot be judged nothing
+        is sure.
         """
         reading = reader.read(text)
         exactly = self._globs("_exactly")
@@ -282,7 +290,9 @@ class Patterns:
             return False
         if text in self.texts:
             return True
-        return not (reading.strays or (reading.breaks and any("/" in each or "\\" in each for each in self.texts)))
+        if reading.strays or (reading.breaks and any("/" in each or "\\" in each for each in self.texts)):
+            return False
+        return not self._meanings or any(glob.fit(text) and _means(pattern, reading) for pattern, glob in self._each)
 
     def may_fit_argument(self, text: str, reader: Reader) -> bool:
         """Return whether one may fit an argument, for a rule that restricts: what cannot be judged may."""
@@ -290,7 +300,19 @@ class Patterns:
         if reading is None:
             return True
         size = len(text) + sum(map(len, reading.forms)) + _START * (1 + len(reading.forms))
-        return not reader.spend(size * self._globs("_loosely").weight) or self._may_fit(reading)
+        loosely = self._globs("_loosely")
+        if not reader.spend(size * loosely.weight) or self._may_fit(reading):
+            return True
+        return any(self._may_hold(form, reader) for form in reading.forms)
+
+    def _may_hold(self, form: str, reader: Reader) -> bool:
+        """Return whether one may fit a command, an address or a path within a text."""
+        if not reader.spend(_PER_CHARACTER * len(form) + _PER_PART * sum(map(form.count, _PART_ENDS))):
+            return True
+        loosely, parts = self._globs("_loosely"), parts_of(form, self._meanings)
+        if parts is None or not reader.spend(sum(_START + len(part) for part in parts) * loosely.weight):
+            return True
+        return any(map(loosely.fit, parts))
 
     def _may_fit(self, reading: Reading) -> bool:
         exactly, loosely = self._globs("_exactly"), self._globs("_loosely")
@@ -300,6 +322,11 @@ class Patterns:
     def _globs(self, name: str) -> _Globs:
         found: _Globs = getattr(self, name)
         return found
+
+
+def _means(pattern: str, reading: Reading) -> bool:
+    readings = (reading.text,) if "://" in pattern else (reading.text, *reading.forms)
+    return all(is_one(pattern, each) for each in readings)
 
 
 def patterns_of(texts: Iterable[str]) -> Patterns:
