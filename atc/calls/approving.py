@@ -35,6 +35,7 @@ from atc.calls.broken_tools import BrokenTools
 from atc.calls.contract import CallReply
 from atc.calls.entry import CallEntry, CallKey
 from atc.calls.journal import Journal
+from atc.calls.json_values import copied
 from atc.calls.own_exceptions import OwnExceptions
 from atc.calls.parked import Decision, ParkedCall, digest_of
 from atc.calls.parking import Elsewhere, Parking
@@ -402,7 +403,7 @@ class Approving:
                     if announced and request.effect is not Effect.READ:
                         request = await self._explained(attempt, request)
                         self._emit_asked(attempt, request)
-                    answer = asker(request)
+                    answer = asker(request.copied() if judgement is None else request)
                     if inspect.isawaitable(answer):
                         answer = await answer
             except Exception as error:
@@ -435,7 +436,7 @@ class Approving:
     def _as_shown(self, entry: CallEntry) -> Invocation:
         """Return a call that was done as every later question shows it: there may be many of both."""
         if entry.number not in self._shown:
-            self._shown[entry.number] = Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments))
+            self._shown[entry.number] = Invocation(tool=entry.tool, arguments=cut_arguments(copied(entry.arguments)))
         return self._shown[entry.number]
 
     def _request(self, attempt: Attempt) -> ApprovalRequest:

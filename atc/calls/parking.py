@@ -22,7 +22,7 @@ from atc.calls.attempt import Attempt, masked_flow
 from atc.calls.contract import CallReply
 from atc.calls.entry import CallKey
 from atc.calls.journal import Journal
-from atc.calls.json_values import canonical
+from atc.calls.json_values import canonical, copied
 from atc.calls.parked import WAITS_S, Decision, ParkedCall, digest_of
 from atc.errors import CallRefused
 
@@ -125,7 +125,7 @@ class Parking:
                 effect=attempt.effect.value,
                 line=attempt.request.shown_line,
                 within=attempt.request.within,
-                arguments=self.redactor.value(attempt.arguments),
+                arguments=copied(self.redactor.value(attempt.arguments)),
                 feeds=request.feeds,
                 warnings=tuple(map(self.redactor.text, _told(request))),
                 changed=tuple(self.journal.reads_again.changes if known is None else self._changed_since(known)),
