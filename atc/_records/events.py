@@ -16,7 +16,7 @@ from typing import Any, Literal, NotRequired, Protocol
 from typing_extensions import TypedDict
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
-VERSION = 2
+VERSION = 3
 """Of the events' form, in every line of a trace."""
 
 EventKind = Literal[

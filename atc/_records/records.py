@@ -683,11 +683,13 @@ class PlanDifference(Record):
             ``after_failure``: the planned call before it failed.
         planned: the call that the plan has there; ``None`` for ``too_many``.
         arguments: which arguments are others, of ``arguments``.
+        parts: of ``changed_tool``, which parts of the tool are not what they were (:mod:`atc.calls.tool_digest`).
     """
 
     kind: DifferenceKind
     planned: PlannedCall | None = None
     arguments: tuple[OtherArgument, ...] = ()
+    parts: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -19,11 +19,12 @@ from atc.calls.approval import ApprovalRequest
 from atc.calls.attempt import Attempt, cut_arguments, masked_flow
 from atc.calls.entry import same_tool
 from atc.calls.forms import NOTHING, filled
-from atc.calls.parked import Decision, digest_of
+from atc.calls.parked import Decision, digest_of, parts_of
 from atc.calls.plans import KeptCall, Plan, digest
+from atc.calls.tool_digest import changed_parts
 from atc.errors import CallRefused, ToolError
 from atc.result import Effect
-from atc.tools.tool import Toolset
+from atc.tools.tool import Tool, Toolset
 from atc.wording.applied import not_planned
 
 OUT_OF_TURN_S = 1.0
@@ -50,14 +51,15 @@ class Applying:
     Args:
         plan: what may be done.
         yes: to the plan: it stands for the answer to each question about a planned write.
-        redactor: of the run.
+        redactor: of the run. ``run_key``: of its journal.
 
     Attributes:
         stopped: the call that was not the planned one, and how; ``None`` while there is none.
     """
 
-    def __init__(self, plan: Plan, yes: Decision, redactor: Redactor) -> None:
+    def __init__(self, plan: Plan, yes: Decision, redactor: Redactor, run_key: str = "") -> None:
         self.plan, self.yes = plan, yes
+        self._run_key = run_key
         self.stopped: tuple[Attempt, PlanDifference] | None = None
         self._redactor = redactor
         self._writes = plan.writes
@@ -68,14 +70,19 @@ class Applying:
         self._failed: Attempt | None = None
         self._moved = asyncio.Event()
 
-    def changed_tool(self, tools: Toolset) -> KeptCall | None:
-        """Return the first planned write whose tool is gone, or is another one than it was."""
+    def changed_tool(self, tools: Toolset) -> PlanDifference | None:
+        """Return the difference of the first planned write whose tool is gone, or is another one than it was."""
         inner = tools.inner_tools
         for call in self._writes:
             tool = tools.get(call.key.tool) or inner.get(call.key.tool)
-            if tool is None or digest_of(tool) != call.tool_digest:
-                return call
+            if tool is None or digest_of(tool, self._run_key) != call.tool_digest:
+                return self._other_tool(call, tool)
         return None
+
+    def _other_tool(self, call: KeptCall, tool: Tool | None) -> PlanDifference:
+        now = {} if tool is None else parts_of(tool, self._run_key)
+        parts = () if tool is None else changed_parts(call.tool_parts, now)
+        return PlanDifference(kind="changed_tool", planned=call.shown, parts=tuple(map(self._redactor.text, parts)))
 
     async def take_turn(self, attempt: Attempt) -> None:
         """Let a write go on that is the next planned one, once the one before it has ended.
@@ -171,8 +178,8 @@ class Applying:
             kind = "after_failure"
         elif not same_tool(planned.key, attempt.key) or planned.shown.tool != self._redactor.text(planned.key.tool):
             kind = "tool"
-        elif planned.tool_digest != digest_of(attempt.granted):
-            kind = "changed_tool"
+        elif planned.tool_digest != digest_of(attempt.granted, self._run_key):
+            return self._other_tool(planned, attempt.granted)
         elif names := self._other_names(planned, given) or self._not_shown(planned, attempt.arguments):
             others = tuple(self._other(planned, name, attempt.arguments) for name in names)
             return PlanDifference(kind="arguments", planned=planned.shown, arguments=others)

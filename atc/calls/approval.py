@@ -21,6 +21,7 @@ from atc._records.origins import CallOrigins, data_flow
 from atc._records.records import DataFlow, Feed, Invocation, RecordedSession, SameCall
 from atc.calls import question
 from atc.calls.entry import CallKey
+from atc.calls.json_values import copied
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.wording import plans
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 
 def nobody_knows(tool: str) -> None:
     """Return nothing: the protocol of another tool is not known."""
+
+
+def _copied(protocol: Protocol | None) -> Protocol | None:
+    return None if protocol is None else protocol.model_copy(deep=True)
 
 
 Verdict = Literal["allowed", "denied", "warned", "parked"]
@@ -89,6 +94,17 @@ class ApprovalRequest:
     decided_by: str = ""
     within: str = ""
     session: RecordedSession | None = None
+
+    def copied(self) -> ApprovalRequest:
+        """Return the request for code that is not ours: what it changes is neither sent nor written down."""
+        of = self.protocol_of
+        return replace(
+            self,
+            arguments=copied(self.arguments),
+            origins=dict(self.origins),
+            protocol=_copied(self.protocol),
+            protocol_of=lambda tool: _copied(of(tool)),
+        )
 
     @property
     def data_flow(self) -> DataFlow | None:

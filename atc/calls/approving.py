@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from atc import wording
@@ -35,8 +36,9 @@ from atc.calls.broken_tools import BrokenTools
 from atc.calls.contract import CallReply
 from atc.calls.entry import CallEntry, CallKey
 from atc.calls.journal import Journal
+from atc.calls.json_values import copied
 from atc.calls.own_exceptions import OwnExceptions
-from atc.calls.parked import Decision, ParkedCall, digest_of
+from atc.calls.parked import Decision, ParkedCall, digest_of, parts_of
 from atc.calls.parking import Elsewhere, Parking
 from atc.calls.responses import MAX_ERROR
 from atc.errors import AtcError, CallRefused
@@ -66,17 +68,17 @@ class Series:
 
     def __init__(self) -> None:
         self._asked = False
-        self._allowed: set[str] = set()
+        self._allowed: set[str] = set()  # the digests of tools
         self._stopped = False
 
-    def ruled(self, request: ApprovalRequest) -> Literal[True] | Refusal | None:
-        """Return what an earlier answer says of a call; ``None`` where it is asked about."""
+    def ruled(self, request: ApprovalRequest, tool: str) -> Literal[True] | Refusal | None:
+        """Return what an earlier answer says of a call of a tool, by its digest; ``None`` where it is asked about."""
         if self._stopped:
             return _STOPPED
-        return True if request.is_ordinary and request.tool in self._allowed else None
+        return True if request.is_ordinary and tool in self._allowed else None
 
-    async def ask(self, request: ApprovalRequest) -> Verdicts:
-        """Ask at the terminal, as :func:`ask_at_terminal` does."""
+    async def ask(self, tool: str, request: ApprovalRequest) -> Verdicts:
+        """Ask at the terminal about a call of a tool, as :func:`ask_at_terminal` does."""
         if not (self._asked and question.has_terminal()):
             self._asked = True
             return await ask_at_terminal(request)
@@ -88,7 +90,7 @@ class Series:
             self._stopped = True
             return _STOPPED
         if answer == _ALL_OF_TOOL:
-            self._allowed.add(request.tool)
+            self._allowed.add(tool)
         return answer in (question.YES, _ALL_OF_TOOL)
 
 
@@ -240,6 +242,7 @@ class Approving:
             self._refuse_again(attempt)
         earlier = approval.earlier
         known = await earlier.find(attempt.key) if earlier is not None else None
+        told = () if parked is None or self.parking.is_of(parked, attempt) else self._changed(parked, attempt)
         is_void = False
         while True:
             request = replace(ordinary, same_as=self.same(attempt))
@@ -257,13 +260,13 @@ class Approving:
                 if not approval.can_wait:
                     attempt.refused_by = "nobody"
                     raise _not_approved(_NO_WAIT)
-                reply = await self.parking.park(attempt, request, parked)
+                reply = await self.parking.park(attempt, _telling(request, told), parked)
                 if attempt.number in self.journal.parked.of_number:  # now, and not before
                     await self._note(approval, request, attempt, Parked("parked", attempt.number))
                 return reply
             try:
                 if decision is None:
-                    await self._decide(approval, request, attempt)
+                    await self._decide(approval, request, attempt, told)
                 else:
                     await self._as_decided(approval, request, attempt, decision)
             except CallRefused:
@@ -296,6 +299,12 @@ class Approving:
             attempt.refused_by = by
             raise _refused(refusal)
 
+    def _changed(self, parked: ParkedCall, attempt: Attempt) -> tuple[str, ...]:
+        from atc.calls.tool_digest import changed_parts
+
+        changed = changed_parts(parked.tool_parts, parts_of(attempt.granted, self.journal.run_key))
+        return (wording.tool_changed(changed),)
+
     @staticmethod
     def _waits(approval: Approval, request: ApprovalRequest) -> bool:
         if approval.policy is None:
@@ -313,7 +322,7 @@ class Approving:
             why = "approver"
         elif is_late:
             why = "expired"
-        elif known.tool_digest != digest_of(attempt.granted):
+        elif not self.parking.is_of(known, attempt):
             why = "tool"
         else:
             why = "reads" if self.journal.reads_again.changed_since(known.round) else "question"
@@ -370,12 +379,15 @@ class Approving:
             attempt.refused_by = "rule"
             raise _refused(refusal)
 
-    async def _decide(self, approval: Approval, request: ApprovalRequest, attempt: Attempt) -> None:
+    async def _decide(
+        self, approval: Approval, request: ApprovalRequest, attempt: Attempt, told: tuple[str, ...] = ()
+    ) -> None:
         warnings, instead_of = request.warnings, request.instead_of
         if approval.policy is not None:  # it writes down what it decides, also where nobody is asked
             judgement = approval.policy.judge(request)
             announced = judgement.ruled is None
-            await self._ask(judgement.answer, request, attempt, announced=announced, judgement=judgement)
+            asked = _telling(request, told)
+            await self._ask(judgement.answer, asked, attempt, announced=announced, judgement=judgement)
             return
         verdict = approval.decide(request)
         if verdict == "allowed":
@@ -397,7 +409,7 @@ class Approving:
         if verdict == "warned":
             unresolved = "; ".join(warnings)[:MAX_ERROR]
             raise CallRefused(f"it depends on what the check warned about: {unresolved}", status="warned")
-        await self._ask(verdict, request, attempt)
+        await self._ask(verdict, _telling(request, told), attempt)
 
     async def _ask(
         self,
@@ -413,26 +425,30 @@ class Approving:
                 before, attempt.refused_by = known
                 raise _refused(before)
             request = replace(request, same_as=self.same(attempt))  # one that was under way may have begun
+            writes = announced and request.effect is not Effect.READ
+            tool = digest_of(attempt.granted, self.journal.run_key) if writes else ""
             if asker is ask_at_terminal:
-                if (ruled := self._series.ruled(request)) is True:
+                if (ruled := self._series.ruled(request, tool)) is True:
                     attempt.notes.append("allowed by your approval to all calls of this tool")
                     return
                 if ruled is not None:
                     attempt.refused_by = "user"
                     raise _refused(ruled)
-                asker = self._series.ask
+                asker = partial(self._series.ask, tool)
             try:
                 with self.waiting():
-                    if announced and request.effect is not Effect.READ:
+                    if writes:
                         request = await self._explained(attempt, request)
                         self._emit_asked(attempt, request)
-                    answer = asker(request)
+                    answer = asker(request.copied() if judgement is None else request)
                     if inspect.isawaitable(answer):
                         answer = await answer
             except Exception as error:
                 what = self.exceptions.describe(error, attempt.arguments)
                 attempt.notes.append(f"asking for approval failed: {what}")
                 raise _not_approved("the user could not be asked to approve this call") from error
+            if answer is True and writes and tool != digest_of(attempt.granted, self.journal.run_key):
+                raise _not_approved("its tool, or the account that it goes to, changed while the user was asked")
             if answer is not True:
                 said = answer if isinstance(answer, Refusal) else None
                 if judgement is None and said is NOBODY and request.of_strangers:
@@ -459,7 +475,7 @@ class Approving:
     def _as_shown(self, entry: CallEntry) -> Invocation:
         """Return a call that was done as every later question shows it: there may be many of both."""
         if entry.number not in self._shown:
-            self._shown[entry.number] = Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments))
+            self._shown[entry.number] = Invocation(tool=entry.tool, arguments=cut_arguments(copied(entry.arguments)))
         return self._shown[entry.number]
 
     def _request(self, attempt: Attempt) -> ApprovalRequest:
@@ -504,6 +520,10 @@ def _untrusted(attempt: Attempt, strangers: frozenset[str], policy: Policy | Non
         arguments={**dict.fromkeys(attempt.request.unknown), **attempt.arguments},
         targets=BY_WORDS if policy is None else policy.targets(protocol),
     )
+
+
+def _telling(request: ApprovalRequest, told: tuple[str, ...]) -> ApprovalRequest:
+    return replace(request, warnings=(*request.warnings, *told)) if told else request
 
 
 def _not_asked(request: ApprovalRequest) -> str:

@@ -31,6 +31,7 @@ from atc._records.records import ArgumentRepair, BodyError, DataFlow, Drift, Fee
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.entry import CallEntry, CallKey, Unread, call_key
 from atc.calls.idempotency import SentKey
+from atc.calls.json_values import copied
 from atc.errors import CallRefused, Cause, ToolError
 from atc.result import Call, CallStatus, Effect, RefusedBy
 from atc.schemas.protocol import SourceKey
@@ -150,13 +151,15 @@ class Attempt:
         return self.effect is Effect.READ
 
     def take_key(self) -> None:
-        """Set what the journal knows the call by, now that its arguments are those that are sent.
+        """Set what the journal knows the call by, now that its arguments are those that are sent. Nobody else has them
+        from here on: what is asked about is what is sent.
 
         Raises:
             CallRefused: they have no canonical form.
         """
         try:
             self.key = call_key(self.tool, self.arguments, self.source)
+            self.arguments = copied(self.arguments)
         except ValueError as error:
             raise CallRefused(f"$: {error}", status="invalid_arguments") from None
 

@@ -545,13 +545,15 @@ class Broker:
         rule = attempt.granted.key_rule
         if rule is None or self.journal.doubtful(attempt.key) is None:
             return None
-        return self.journal.to_send_again(attempt.key, rule, digest_of(attempt.granted), time.time())
+        return self.journal.to_send_again(
+            attempt.key, rule, digest_of(attempt.granted, self.journal.run_key), time.time()
+        )
 
     def _key_of(self, attempt: Attempt) -> SentKey | None:
         if attempt.again is not None:
             return attempt.again.idempotency
         rule = attempt.granted.key_rule
-        return None if rule is None else new_key(rule, digest_of(attempt.granted), time.time())
+        return None if rule is None else new_key(rule, digest_of(attempt.granted, self.journal.run_key), time.time())
 
     def _earlier_read(self, attempt: Attempt) -> CallEntry | None:
         """A page of several is read anew, with the rest."""

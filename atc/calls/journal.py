@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import secrets
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -273,6 +274,16 @@ class Journal:
         """
         self._append(ban_record(tool, substitute, sources), sync=True)
         self.banned[tool], self.ban_sources[tool] = (substitute,), sources
+
+    @property
+    def run_key(self) -> str:
+        """Return the key under which this run takes digests of tools: they tell no credential, and nothing of another
+        run. Its record stands before the first one that has such a digest."""
+        if not self.parked.run_key:
+            key = secrets.token_hex(16)
+            self._append({"run_key": key}, sync=False)
+            self.parked.run_key = key
+        return self.parked.run_key
 
     def park(self, call: ParkedCall) -> None:
         """Write down that a call waits for approval. On disk before this returns.

@@ -1,8 +1,8 @@
 """The file of a journal: JSON lines that are only appended, one process at a time, read back after a crash.
 
 Every record begins with its number, and then says what it is: ``call`` (``begin``, ``sent``, ``value``, ``failed``),
-``stage``, ``ban``, ``pending``, ``decision``, ``reads_again``, ``start``, ``reply``, ``plan``, ``apply``, ``settled``
-or ``undo``. A reader that does not know a record refuses the whole file.
+``stage``, ``ban``, ``pending``, ``decision``, ``reads_again``, ``start``, ``reply``, ``plan``, ``apply``, ``settled``,
+``undo`` or ``run_key``. A reader that does not know a record refuses the whole file.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ _HEADS = (
     b'{"reply": ',
     b'{"settled": ',
     b'{"undo": ',
+    b'{"run_key": ',
 )  # how every record begins
 _RECORD = re.compile(
     rb'\{"(?:call": \d+, "(?:begin|sent|value|failed)|stage": \d+, "commits|ban": "(?:[^"\\]|\\.)*+", "by'
     rb'|pending": \d+, "tool|decision": \d+, "yes|reads_again": \d+, "after'
     rb'|start": "[0-9a-f]*+", "at|reply": \d+, "passed'
-    rb'|plan": "[0-9a-f]*+", "calls|apply": \d+, "by|settled": \d+, "done|undo": \d+, "run)": '
+    rb'|plan": "[0-9a-f]*+", "calls|apply": \d+, "by|settled": \d+, "done|undo": \d+, "run|run_key)": '
 )
 _UNFINISHED = [
     (re.compile(pattern, re.ASCII), completion)

@@ -12,6 +12,7 @@ a record                           says
 ``{"ban": TOOL, "by": TOOL, …}``   a write is not called again, and what may be called in its place
 ``{"plan": DIGEST, "calls": …}``   a dry run planned these calls; ``{"apply": N, …}``: they are made from now on
 ``{"start": DIGEST, "at": …}``     a program begins, with this clock and seed (:mod:`atc.calls.program_start`)
+``{"run_key": KEY}``               digests of tools are taken under it from here on (:mod:`atc.calls.tool_digest`)
 ``{"reply": N, "passed": …}``      at this reply, a program was told that it has run so long
 =================================  =================================================================================
 

@@ -10,7 +10,7 @@ from atc._host.unicode_forms import normalized
 from atc._records.packing import TAG, is_plain, is_small, may_hold_whole_float, pack, unpack
 from atc._records.strict_json import MAX_INTEGER_DIGITS, TooMany, bound_size, parse
 
-__all__ = ["TooMany", "holds_nothing", "is_empty", "json_value_and_text", "to_json_value"]
+__all__ = ["TooMany", "copied", "holds_nothing", "is_empty", "json_value_and_text", "to_json_value"]
 
 _ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False)
 _LONG_NUMBER = re.compile(rf"\d{{{MAX_INTEGER_DIGITS}}}")
@@ -65,6 +65,13 @@ def _copied(value: Any) -> tuple[Any, str] | None:
     bound_size(text)
     copy = json.loads(text)
     return (copy, text) if copy == value else None
+
+
+def copied(value: Any) -> Any:
+    """Return JSON values and bytes in lists and objects of their own."""
+    if isinstance(value, dict):
+        return dict(value) if is_plain(value) else {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def is_empty(value: Any) -> bool:

@@ -13,11 +13,10 @@ outside.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from atc import wording
@@ -30,7 +29,7 @@ from atc.calls.program_start import LAST_TIME
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
-from atc.tools.tool import Tool, service_of
+from atc.tools.tool import Tool
 
 WAITS_S = 7 * 86_400.0
 """Seconds for which a parked call waits for approval."""
@@ -63,7 +62,7 @@ class ParkedCall:
     Attributes:
         number: of the call in the run that asked first.
         key: of what would be sent.
-        tool_digest: of the tool as it was (:func:`digest_of`).
+        tool_digest: of the tool as it was (:func:`digest_of`). ``tool_parts``: of each part of it.
         at: when it was parked, in seconds since 1970. ``until``: when it is too late to approve it.
         shown: what a person is shown, credentials masked.
         instead: number of the parked call in whose place it is asked about again; 0: none.
@@ -82,6 +81,7 @@ class ParkedCall:
     request: int = 0
     round: int = 0
     decision: Decision | None = None
+    tool_parts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_denied(self) -> bool:
@@ -102,6 +102,7 @@ class ParkedCall:
             "key": self.key.digest,
             **source,
             "tool_digest": self.tool_digest,
+            "tool_parts": dict(self.tool_parts),
             "at": self.at,
             "until": self.until,
             "shown": pack(self.shown.model_dump(mode="json")),
@@ -110,35 +111,22 @@ class ParkedCall:
         }
 
 
-def digest_of(tool: Tool) -> str:
-    """Return what changes when a tool does: its name, schemas and effect, the address of its operation at an HTTP
-    service, on whose account it is called, and of a Python function also its code, with that of its decorators."""
-    protocol = tool.protocol
-    address = [
-        "" if protocol.source is None else protocol.source.path,
-        getattr(getattr(tool.transport, "operation", None), "server", None),
-    ]
-    said = [protocol.name, protocol.parameters, protocol.returns, protocol.effect.value, *address]
-    code = [*map(_code, _wrapped(getattr(tool.transport, "function", None)))]
-    return hashlib.sha256(
-        canonical([said, [*service_of(tool.transport).account], code]).encode("utf-8", "surrogatepass")
-    ).hexdigest()
+def digest_of(tool: Tool, key: str = "") -> str:
+    """Return what changes when a tool does, its code, or where its calls go and for whom
+    (:mod:`atc.calls.tool_digest`), under the key of a run."""
+    return digest_of_parts(parts_of(tool, key))
 
 
-def _wrapped(function: Any) -> list[Any]:
-    found: list[Any] = []
-    while function is not None and not any(function is each for each in found):
-        found.append(function)
-        function = getattr(function, "__wrapped__", None)
-    return found
+def parts_of(tool: Tool, key: str) -> dict[str, str]:
+    """Return the digest of each part of a tool, by its name, under the key of a run."""
+    from atc.calls import tool_digest  # most runs ask about nothing
+
+    return tool_digest.parts_of(tool, key)
 
 
-def _code(function: Any) -> str:
-    try:
-        return inspect.getsource(getattr(function, "__code__", function))  # a function itself would be unwrapped
-    except (OSError, TypeError):  # typed in, or compiled: the bytes of its code have to do
-        compiled = getattr(function, "__code__", None)
-        return "" if compiled is None else f"{compiled.co_code.hex()} {compiled.co_names} {compiled.co_consts}"
+def digest_of_parts(parts: Mapping[str, str]) -> str:
+    """Return the digest of a tool by those of its parts."""
+    return hashlib.sha256(canonical(dict(parts)).encode()).hexdigest()
 
 
 class ParkedCalls:
@@ -146,10 +134,14 @@ class ParkedCalls:
 
     Args:
         entries: the calls of the journal: a yes that one was made on is used up.
+
+    Attributes:
+        run_key: under which the run takes digests of tools; empty while it needs none.
     """
 
     def __init__(self, entries: Mapping[int, CallEntry]) -> None:
         self.of_number: dict[int, ParkedCall] = {}
+        self.run_key = ""
         self._entries = entries
         self._replaced: set[int] = set()
         self._asked: set[int] = set()
@@ -251,7 +243,9 @@ class ParkedCalls:
         Raises:
             ValueError, KeyError, TypeError: it is one, and damaged.
         """
-        if "pending" in record:
+        if "run_key" in record:
+            self.run_key = str(record["run_key"])
+        elif "pending" in record:
             call = _read_parked(record)
             call.round = round
             if call.number in self.of_number:
@@ -411,7 +405,8 @@ def _read_parked(record: dict[str, Any]) -> ParkedCall:
     """Raises ValueError, KeyError or TypeError for a record of another form."""
     number, at, until = record["pending"], record["at"], record["until"]
     key = CallKey(record["tool"], record["key"], source_of(record.get("source")))
-    texts = (key.tool, key.digest, record["tool_digest"])
+    parts = record["tool_parts"]
+    texts = (key.tool, key.digest, record["tool_digest"], *parts.values())
     numbers = (number, record["instead"], record["request"])
     if not all(isinstance(each, str) for each in texts) or not all(type(each) is int for each in numbers):
         raise ValueError("not a call that waits")
@@ -420,7 +415,9 @@ def _read_parked(record: dict[str, Any]) -> ParkedCall:
     shown = PendingCall.model_validate_json(json.dumps(unpack(record["shown"])))
     if (shown.index, shown.until) != (number, until) or Effect(shown.effect) is Effect.READ:
         raise ValueError("it shows another call than the one that waits")
-    return ParkedCall(number, key, record["tool_digest"], at, until, shown, record["instead"], record["request"])
+    made = ParkedCall(number, key, record["tool_digest"], at, until, shown, record["instead"], record["request"])
+    made.tool_parts = parts
+    return made
 
 
 def _is_time(at: Any) -> bool:

@@ -22,14 +22,15 @@ from atc.calls.attempt import Attempt, masked_flow
 from atc.calls.contract import CallReply
 from atc.calls.entry import CallKey
 from atc.calls.journal import Journal
-from atc.calls.json_values import canonical
-from atc.calls.parked import WAITS_S, Decision, ParkedCall, digest_of
+from atc.calls.json_values import canonical, copied
+from atc.calls.parked import WAITS_S, Decision, ParkedCall, digest_of, digest_of_parts, parts_of
 from atc.errors import CallRefused
+from atc.tools.tool import Tool
 
 MAX_FORM = 4_000_000
 """Characters of JSON that the arguments of one form take; a first call may take more. A run that waits is kept for
 days, and whoever wrote its program says how large it is."""
-Elsewhere = Callable[[CallKey, str], Awaitable[str]]
+Elsewhere = Callable[[CallKey, Tool], Awaitable[str]]
 _ENDED = "the run waits for approval to an earlier call: nothing is called until then"
 
 
@@ -41,7 +42,7 @@ class Parking:
         journal: of the run.
         redactor: of the run.
         explained: adds to a request what helps a person to answer it.
-        elsewhere: returns the first other run in which an equal call waits, by its key and its tool's digest.
+        elsewhere: returns the first other run in which an equal call waits, by its key and its tool.
     """
 
     journal: Journal
@@ -116,9 +117,8 @@ class Parking:
         self.has_begun = True
         if known is None or not self._goes_on(known, request, attempt):
             request = await self.explained(attempt, request)
-            digest = digest_of(attempt.granted)
-            same_as = await self.elsewhere(attempt.key, digest) if self.elsewhere is not None else ""
-            self.journal.park(self._parked(attempt, request, known, digest, same_as))
+            same_as = await self.elsewhere(attempt.key, attempt.granted) if self.elsewhere is not None else ""
+            self.journal.park(self._parked(attempt, request, known, same_as))
         attempt.status = "pending"
         return CallReply(planned=True)
 
@@ -130,21 +130,21 @@ class Parking:
             JournalError: it cannot be written down.
         """
         if known is None or known.decision is not None:
-            known = self._parked(attempt, request, known, digest_of(attempt.granted))
+            known = self._parked(attempt, request, known)
             self.journal.park(known)
         self.journal.decide(known.number, Decision(False, by, time.time()))
 
     def _parked(
-        self, attempt: Attempt, request: ApprovalRequest, known: ParkedCall | None, digest: str, same_as: str = ""
+        self, attempt: Attempt, request: ApprovalRequest, known: ParkedCall | None, same_as: str = ""
     ) -> ParkedCall:
-        now = time.time()
+        now, parts = time.time(), parts_of(attempt.granted, self.journal.run_key)
         shown = PendingCall(
             index=attempt.number,
             tool=self.redactor.text(attempt.tool),
             effect=attempt.effect.value,
             line=attempt.request.shown_line,
             within=attempt.request.within,
-            arguments=self.redactor.value(attempt.arguments),
+            arguments=copied(self.redactor.value(attempt.arguments)),
             feeds=request.feeds,
             warnings=tuple(map(self.redactor.text, _told(request))),
             changed=tuple(self.journal.reads_again.changes if known is None else self._changed_since(known)),
@@ -155,12 +155,13 @@ class Parking:
         return ParkedCall(
             number=attempt.number,
             key=attempt.key,
-            tool_digest=digest,
+            tool_digest=digest_of_parts(parts),
             at=now,
             until=shown.until,
             shown=shown,
             instead=0 if known is None else known.number,
             request=self.journal.request,
+            tool_parts=parts,
         )
 
     def _goes_on(self, known: ParkedCall, request: ApprovalRequest, attempt: Attempt) -> bool:
@@ -178,9 +179,12 @@ class Parking:
         sent = canonical(self.redactor.value(attempt.arguments))
         return shown.tool == self.redactor.text(known.key.tool) and canonical(shown.arguments) == sent
 
-    @staticmethod
-    def _is_good(known: ParkedCall, attempt: Attempt) -> bool:
-        return time.time() <= known.until and known.tool_digest == digest_of(attempt.granted)
+    def _is_good(self, known: ParkedCall, attempt: Attempt) -> bool:
+        return time.time() <= known.until and self.is_of(known, attempt)
+
+    def is_of(self, known: ParkedCall, attempt: Attempt) -> bool:
+        """Return whether a parked call is of the tool of a call as it is now, on the same account."""
+        return known.tool_digest == digest_of(attempt.granted, self.journal.run_key)
 
 
 def _was_settled(request: ApprovalRequest) -> bool:

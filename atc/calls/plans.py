@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from atc._records.packing import pack, unpack
@@ -39,7 +39,7 @@ class KeptCall:
     Attributes:
         number: of the call in the dry run.
         key: of the call; its digest is of the known arguments alone.
-        tool_digest: of the tool as it was (:func:`atc.calls.parked.digest_of`).
+        tool_digest: of the tool as it was (:func:`atc.calls.parked.digest_of`). ``tool_parts``: of each part of it.
         effect: as it was. A read is planned only where its arguments rest on a planned call.
         arguments: the digest of each known argument, by its name.
         unknown: by the name of each other argument, how it is made of what planned calls will answer.
@@ -53,6 +53,7 @@ class KeptCall:
     arguments: Mapping[str, str]
     unknown: Mapping[str, Form]
     shown: PlannedCall
+    tool_parts: Mapping[str, str] = field(default_factory=dict)
 
     def record(self) -> Record:
         """Return it as JSON."""
@@ -63,6 +64,7 @@ class KeptCall:
             "key": self.key.digest,
             **source,
             "tool_digest": self.tool_digest,
+            "tool_parts": dict(self.tool_parts),
             "effect": self.effect.value,
             "arguments": dict(self.arguments),
             "unknown": pack(dict(self.unknown)),
@@ -158,7 +160,8 @@ def read_plan(record: Record) -> Plan:
 def _read_call(record: Record) -> KeptCall:
     number, arguments = record["number"], record["arguments"]
     key = CallKey(record["tool"], record["key"], source_of(record.get("source")))
-    texts = (key.tool, key.digest, record["tool_digest"], *arguments.values())
+    parts = record["tool_parts"]
+    texts = (key.tool, key.digest, record["tool_digest"], *arguments.values(), *parts.values())
     if type(number) is not int or not all(isinstance(text, str) for text in texts):
         raise ValueError("not a planned call")
     unknown = {name: _read_form(form) for name, form in unpack(record["unknown"]).items()}
@@ -168,7 +171,7 @@ def _read_call(record: Record) -> KeptCall:
         raise ValueError("an argument is either known or not")
     if (shown.index, shown.effect) != (number, effect.value):
         raise ValueError("it shows another call than the planned one")
-    return KeptCall(number, key, record["tool_digest"], effect, arguments, unknown, shown)
+    return KeptCall(number, key, record["tool_digest"], effect, arguments, unknown, shown, parts)
 
 
 def _read_form(raw: Any) -> Form:

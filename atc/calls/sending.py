@@ -18,6 +18,7 @@ from atc._records.records import Feed
 from atc.calls.attempt import Attempt
 from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallReply
+from atc.calls.json_values import copied
 from atc.errors import CallRefused, Cause, InputNeeded, ToolError
 from atc.result import Call, Effect
 from atc.schemas.protocol import original_arguments
@@ -250,7 +251,7 @@ class Sender:
     async def _with_retries(self, attempt: Attempt, mark: _SentMark) -> Answered:
         began = time.monotonic()
         try:
-            return await answer_of(_keyed(attempt), attempt.arguments, mark)
+            return await answer_of(_keyed(attempt), copied(attempt.arguments), mark)
         except ToolError as error:
             tries = self.read_attempts if attempt.reads else 1
             if tries == 1 or not error.transient:
@@ -270,7 +271,7 @@ class Sender:
                     trial.retry_state.start_time = began
                     raise failed
                 attempt.notes.append(f"tried again after a passing failure ({trial.retry_state.attempt_number})")
-                return await answer_of(_keyed(attempt), attempt.arguments, mark)
+                return await answer_of(_keyed(attempt), copied(attempt.arguments), mark)
         raise AssertionError("tenacity ended without a result")
 
 

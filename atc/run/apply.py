@@ -19,7 +19,7 @@ from atc.calls.argument_repairs import read_key_aliases
 from atc.calls.attempt import Attempt, cut_arguments
 from atc.calls.forms import Form
 from atc.calls.journal import Journal
-from atc.calls.parked import WAITS_S, Decision, digest_of
+from atc.calls.parked import WAITS_S, Decision, digest_of_parts, parts_of
 from atc.calls.plans import KeptCall, Plan, digest, statement
 from atc.calls.program_start import digest_of_text
 from atc.catalogue.sketch import Sketch, SketchFacts, chosen_event
@@ -91,11 +91,12 @@ def with_plan_kept(run: Run, found: DryRun, program: str) -> DryRun:
             KeptCall(
                 number=number,
                 key=attempt.key,
-                tool_digest=digest_of(attempt.granted),
+                tool_digest=digest_of_parts(parts := parts_of(attempt.granted, journal.run_key)),
                 effect=attempt.effect,
                 arguments=arguments,
                 unknown=unknown,
                 shown=shown[number],
+                tool_parts=parts,
             )
         )
     plan = Plan(digest_of_text(program), digest(dict(run.inputs)), time.time(), tuple(calls))
@@ -302,7 +303,7 @@ async def apply_plan(
             journal.begin_apply(applied)
         elif applied is None or not _may_decide(permissions, stored.run_id, plan, applied):
             raise UsageError(f"the plan of run {stored.run_id} was not approved by an approver: apply it again")
-        return Applying(plan, applied, redactor)
+        return Applying(plan, applied, redactor, journal.run_key)
 
     request = resumed_request(stored, started, None, agent._answer, (), reply)
     request = replace(request, dry_run=False, begin_apply=begin)
@@ -365,9 +366,8 @@ class Apply(Strategy):
             **origins_of(self._planned.inputs, self._planned.kept, by_user=self._planned.by_user),
         }
         draft = Draft(Program(self._planned.program))
-        if (changed := applying.changed_tool(run.all_tools)) is not None:
-            difference = PlanDifference(kind="changed_tool", planned=changed.shown)
-            return Ending("denied", fault=advised(_differs(difference, changed.shown.tool), (), run.broker.tools))
+        if (changed := applying.changed_tool(run.all_tools)) is not None and changed.planned is not None:
+            return Ending("denied", fault=advised(_differs(changed, changed.planned.tool), (), run.broker.tools))
         async with ProgramLoop.open(run, self._options) as loop:
             loop.announce(draft)
             await loop.check(draft)  # for its warnings: what the plan did not show is asked about

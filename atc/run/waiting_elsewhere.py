@@ -14,15 +14,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from atc.calls.entry import CallKey
-from atc.calls.parked import WAITS_S
+from atc.calls.parked import WAITS_S, digest_of
 from atc.errors import EnvironmentProblem
+from atc.tools.tool import Tool
 from atc.traces.stores.base import RunStore, StoredRun
 
 MOST_RUNS, MOST_BYTES = 100, 20_000_000
 """The newest runs that are looked at, and the bytes of their journals that are read."""
-_Known = tuple[str, str]
-"""What a call is known by: the digests of its arguments and of its tool."""
-_OF_INTEREST = (b'"pending": ', b'"decision": ', b'"approved": ')
+_Known = tuple[str, str, str]
+"""What a call is known by: the digests of its arguments and of its tool, and the key of the latter's run."""
+_OF_INTEREST = (b'"pending": ', b'"decision": ', b'"approved": ', b'"run_key": ')
 
 
 class WaitingElsewhere:
@@ -37,11 +38,15 @@ class WaitingElsewhere:
         self._store, self._run_id = store, run_id
         self._first: asyncio.Future[dict[_Known, tuple[float, str]]] | None = None
 
-    async def find(self, key: CallKey, tool_digest: str) -> str:
+    async def find(self, key: CallKey, tool: Tool) -> str:
         """Return the id of the first run in which an equal call of an equal tool waits; empty without one."""
         if self._first is None:
             self._first = asyncio.ensure_future(asyncio.to_thread(self._read))
-        return (await asyncio.shield(self._first)).get((key.digest, tool_digest), (0.0, ""))[1]
+        found = (await asyncio.shield(self._first)).items()
+        equal = (
+            at for (call, of_tool, run_key), at in found if call == key.digest and of_tool == digest_of(tool, run_key)
+        )
+        return min(equal, default=(0.0, ""))[1]
 
     def _read(self) -> dict[_Known, tuple[float, str]]:
         found: dict[_Known, tuple[float, str]] = {}
@@ -73,14 +78,15 @@ def _lines(stored: StoredRun, most: int) -> tuple[list[bytes], int]:
 
 def _waiting(lines: Iterable[bytes]) -> list[tuple[_Known, float]]:
     waiting: dict[int, tuple[_Known, float]] = {}
-    now = time.time()
+    now, run_key = time.time(), ""
     for line in lines:
         try:
             record: Any = json.loads(line)
+            run_key = record.get("run_key", run_key)
             if "pending" in record:
                 waiting.pop(record["instead"], None)
                 if record["until"] > now:
-                    known = str(record["key"]), str(record["tool_digest"])
+                    known = str(record["key"]), str(record["tool_digest"]), run_key
                     waiting[record["pending"]] = known, float(record["at"])
             elif "decision" in record and not record["yes"]:
                 waiting.pop(record["decision"], None)

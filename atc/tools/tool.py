@@ -184,10 +184,10 @@ class ServiceTransport:
     """
 
     @property
-    def account(self) -> tuple[str, ...]:
-        """Return the names of the credentials that go with a call, and of those that they stand for, as far as they
-        are known: a user, a client. Never a credential's value."""
-        return ()
+    def account(self) -> Mapping[str, str]:
+        """Return what says where a call goes and for whom, by its kind and name: ``address``, ``header x-account``,
+        ``login``. There are credentials among the values: nobody shows one, or keeps more than a digest of it."""
+        return {}
 
     @property
     def session(self) -> RecordedSession | None:
@@ -216,7 +216,7 @@ class WrappingTransport(ServiceTransport):
     inner: Transport
 
     @property
-    def account(self) -> tuple[str, ...]:
+    def account(self) -> Mapping[str, str]:
         return service_of(self.inner).account
 
     @property

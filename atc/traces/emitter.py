@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
@@ -38,8 +39,9 @@ def emitter(trace: TraceWriter, redactor: Redactor, *listeners: Listener | None)
             trace.write_line(line)
         else:
             event = Event(kind, redactor.value(event.data), event.at)
-        for each in told:
-            each(event)
+            line = event.line() if told else ""
+        for each in told:  # what one of them changes is nobody else's: the call itself may have the same values
+            each(Event(kind, json.loads(line)["data"], event.at))
 
     return emit
 

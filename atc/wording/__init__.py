@@ -43,6 +43,7 @@ from atc.wording.outcomes import same_call as same_call
 from atc.wording.outcomes import sent_again as sent_again
 from atc.wording.outcomes import settled as settled
 from atc.wording.outcomes import settled_as_not_done as settled_as_not_done
+from atc.wording.outcomes import tool_changed as tool_changed
 from atc.wording.parts import HIDDEN as HIDDEN
 from atc.wording.parts import answer as answer
 from atc.wording.parts import call as call

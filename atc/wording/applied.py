@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from atc._host.invisible import visible
 from atc._records.records import OtherArgument, PlanDifference
+from atc.wording.outcomes import changed_parts
 from atc.wording.plans import planned_call
 
 MAX_NAMED = 5
@@ -21,7 +22,8 @@ def not_planned(found: PlanDifference) -> str:
         case "tool":
             return f"the plan has {planned} there"
         case "changed_tool":
-            return f"{visible(found.planned.tool) if found.planned else 'its tool'} is not the tool that was planned"
+            named = f"{visible(found.planned.tool) if found.planned else 'its tool'} is not the tool that was planned"
+            return f"{named}: {changed_parts(found.parts)}" if found.parts else named
         case "arguments":
             named = [*map(other_argument, found.arguments[:MAX_NAMED])]
             more = len(found.arguments) - len(named)

@@ -404,6 +404,37 @@ def read_changed(change: ChangedRead) -> str:
     return f"{now}, at {where}" if where else now
 
 
+_PARTS = {
+    "name": "its name",
+    "schema": "its schema",
+    "effect": "its effect",
+    "operation": "its operation",
+    "code": "its code",
+    "command": "the command of its server",
+    "folder": "the folder that its server starts in",
+    "address": "the address that it goes to",
+    "client": "the client of its login",
+    "login": "the login at its server",
+    "recording": "the recorded login",
+    "variable": "the variable {} of its server",
+    "header": "the header {}",
+    "credential": "the credential for {}",
+}
+_NAMED = 5
+
+
+def changed_parts(parts: Sequence[str]) -> str:
+    """Say which parts of a tool are not what they were: ``the header x-account, its code changed``."""
+    named = [_PARTS.get(kind, kind).format(visible(name)) for kind, _, name in (part.partition(" ") for part in parts)]
+    more = [f"{len(named) - _NAMED:,} more"] if len(named) > _NAMED else []
+    return f"{', '.join([*named[:_NAMED], *more])} changed"
+
+
+def tool_changed(parts: Sequence[str]) -> str:
+    """Say that a call which was asked about before is asked about again, for its tool is not what it was."""
+    return f"since this call was asked about before, {changed_parts(parts)}: no approval of then holds"
+
+
 def repeat(run: str, in_doubt: bool, same: SameCall | None, waits: bool = False) -> str:
     """Say what a write would repeat.
 

@@ -268,6 +268,20 @@ def test_what_is_not_understood_is_an_error(tmp_path: Path, text: str, why: str)
     assert ANN not in str(raised.value)
 
 
+OF_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+PRIME = 2**255 - 19
+
+
+@pytest.mark.parametrize("sign", [0, 1])
+@pytest.mark.parametrize(
+    "y", [0, 1, PRIME - 1, OF_ORDER_8, PRIME - OF_ORDER_8, PRIME, PRIME + 1, PRIME + 3, 2**255 - 1, 2]
+)
+def test_a_public_key_that_is_no_key_of_somebody_is_refused(tmp_path: Path, y: int, sign: int) -> None:
+    public = (y | sign << 255).to_bytes(32, "little")  # of small order, in another form, or (2) not on the curve
+    with pytest.raises(SettingsError, match="others could sign"):
+        written(tmp_path, f'[approvers]\nann = {{ public_key = "{encoded(public)}" }}')
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "atc-approver-private-", "abc", ANN[:-1], ANN + "A", encoded(ApproverKey(ANN).public)],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import math
 import os
@@ -14,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-from atc import Agent, FakeModel, Result, Toolset, UsageError, tool
+from atc import Agent, FakeModel, Result, Toolset, UsageError
 from atc.calls import parked, parking
 from atc.calls.approval import ApprovalRequest
 from atc.calls.parked import first_difference
@@ -26,13 +24,6 @@ from atc.result import Effect
 from atc.run.approvals import decide, undecided, waiting_run, waiting_runs
 from atc.run.base import Ending, Strategy
 from atc.run.run import Run
-from atc.tools.functions import toolset_of
-from atc.tools.mcp.connection import McpServer
-from atc.tools.mcp.logins import Login, Logins
-from atc.tools.mcp.spec import read_specs
-from atc.tools.mcp.transport import McpTransport
-from atc.tools.openapi.importer import import_openapi
-from atc.tools.tool import Tool
 from atc.traces.index import RunIndex
 from atc.traces.stores.base import prune
 from atc.traces.stores.files import FileStore
@@ -407,6 +398,7 @@ def test_a_yes_is_void_where_a_resume_that_saw_the_change_was_killed_before_it_a
 def test_a_yes_is_void_where_a_read_comes_before_it_that_did_not_come_before(shop: Shop) -> None:
     program = """
 import time
+from collections.abc import Callable
 order = get_order(order=str(time.perf_counter_ns()))
 cancel(order="o1")
 answer = 1
@@ -550,91 +542,6 @@ def test_a_tool_that_is_said_to_read_now_is_a_write_for_the_run(shop: Shop, deci
         reads, model=FakeModel([]), approve="park", runs_dir=shop.folder, sentence=False, reuse_reads_s=0.0, learn=False
     ).resume(waiting.run_id)
     assert (done.status, shop.sent) == ("denied" if decided else "waiting", [])
-
-
-def test_a_function_whose_code_changed_is_another_tool() -> None:
-    def one(n: int) -> int:
-        """Book."""
-        return n
-
-    def other(n: int) -> int:
-        """Book."""
-        return n + 1
-
-    other.__name__ = other.__qualname__ = "one"
-    digests = [parked.digest_of(toolset_of([tool(effect="write")(each)])["one"]) for each in (one, other, one)]
-    assert digests[0] == digests[2] != digests[1]
-
-
-def test_a_function_that_is_wrapped_in_something_else_is_another_tool() -> None:
-    def one(n: int) -> int:
-        """Book."""
-        return n
-
-    def plain(function: Callable[[int], int]) -> Callable[[int], int]:
-        return functools.wraps(function)(lambda n: function(n))
-
-    def twice(function: Callable[[int], int]) -> Callable[[int], int]:
-        return functools.wraps(function)(lambda n: function(n) + function(n))
-
-    wrapped = [plain(one), twice(one), plain(one)]
-    digests = [parked.digest_of(toolset_of([tool(effect="write")(each)])["one"]) for each in wrapped]
-    assert digests[0] == digests[2] != digests[1]
-
-
-def test_an_operation_at_another_address_is_another_tool() -> None:
-    def imported(path: str = "/pay", method: str = "post", base: str = "/v1") -> str:
-        operation = {"operationId": "pay", "responses": {"200": {"description": "paid"}}}
-        document = {
-            "openapi": "3.0.0",
-            "info": {"title": "bank", "version": "1"},
-            "servers": [{"url": f"http://bank.example{base}"}],
-            "paths": {path: {method: operation}},
-        }
-        return parked.digest_of(import_openapi(document)["pay"])
-
-    assert len({imported(), imported(path="/refund"), imported(method="put"), imported(base="/v2")}) == 4
-    assert imported() == imported()
-
-
-def test_a_call_on_another_account_is_asked_about_again() -> None:
-    schemes = {"basic": {"type": "http", "scheme": "basic"}, "key": {"type": "apiKey", "in": "header", "name": "X-Key"}}
-
-    def imported(name: str, auth: str) -> str:
-        operation = {"operationId": "pay", "responses": {"200": {"description": "paid"}}, "security": [{name: []}]}
-        document = {
-            "openapi": "3.0.0",
-            "info": {"title": "bank", "version": "1"},
-            "servers": [{"url": "https://bank.example"}],
-            "components": {"securitySchemes": schemes},
-            "paths": {"/pay": {"post": operation}},
-        }
-        return parked.digest_of(import_openapi(document, auth={name: auth})["pay"])
-
-    assert imported("basic", "ann:one") == imported("basic", "ann:other")  # a new password is no other account
-    assert imported("basic", "ann:one") != imported("basic", "bob:one")
-    assert imported("key", "one") == imported("key", "other")  # whom a key stands for is not known
-    assert imported("key", "one") != imported("basic", "ann:one")
-
-
-def test_a_tool_of_a_server_with_another_login_is_another_tool(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: dict[str, Login] = {}
-    monkeypatch.setattr(Logins, "read", lambda self, url: kept.get(url))
-
-    def called(client: str | None, headers: dict[str, str] | None = None) -> str:
-        url = "https://bank.example/mcp"
-        kept.clear()
-        if client is not None:
-            kept[url] = Login(
-                url=url, token=OAuthToken(access_token="one"), client=OAuthClientInformationFull(client_id=client)
-            )
-        (spec,) = read_specs(url, headers=headers)
-        server = McpServer(spec, timeout_s=1, start_timeout_s=1, max_bytes=1000)
-        return parked.digest_of(Tool(make_tool("pay", None, Effect.WRITE).protocol, McpTransport("pay", False, server)))
-
-    assert len({called(None), called("ann"), called("bob"), called("ann", {"Authorization": "Bearer one"})}) == 4
-    assert called("ann") == called("ann")
-    assert called(None, {"Authorization": "Bearer one"}) == called(None, {"Authorization": "Bearer other"})
 
 
 def test_a_yes_comes_too_late_after_its_time(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,6 +130,25 @@ def is_signed(public: bytes, text: str, signature: str) -> bool:
     return True
 
 
+_PRIME = 2**255 - 19
+_D = -121_665 * pow(121_666, -1, _PRIME) % _PRIME
+
+
+def is_of_large_order(public: bytes) -> bool:
+    """Return whether bytes are a point of Ed25519 in its one form, and none of the eight points of small order: for
+    those, anybody signs without a private key."""
+    y = int.from_bytes(public, "little") % 2**255  # without the sign of x
+    if y >= _PRIME:
+        return False
+    square = (y * y - 1) * pow(_D * y * y + 1, -1, _PRIME) % _PRIME  # of x
+    if pow(square, _PRIME // 2, _PRIME) != 1:  # not on the curve, or x is 0
+        return False
+    for _ in range(3):  # eight times a point of small order is the neutral one, whose y is 1
+        y = (y * y + square) * pow(2 + square - y * y, -1, _PRIME) % _PRIME
+        square = (y * y - 1) * pow(_D * y * y + 1, -1, _PRIME) % _PRIME
+    return y != 1
+
+
 def encoded(content: bytes) -> str:
     """Return bytes as text of letters, digits, ``-`` and ``_``."""
     return base64.urlsafe_b64encode(content).decode().rstrip("=")

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from atc._host.files import read_own
 from atc._host.trust import parse_toml
-from atc.calls.permissions.approvers import KEY_BYTES, PRIVATE, Approvers, decoded
+from atc.calls.permissions.approvers import KEY_BYTES, PRIVATE, Approvers, decoded, is_of_large_order
 from atc.calls.permissions.conditions import MAX_CONDITIONS, Condition, condition_of
 from atc.calls.permissions.facts import Caps, Grant, Restriction, Rule, Verdict
 from atc.calls.permissions.origins import OriginCondition, conditions_of
@@ -163,6 +163,8 @@ def _public_key(given: Any) -> bytes:
     if isinstance(given, str) and given.startswith(PRIVATE):
         raise _wrong("is a private key: it belongs to the approver alone. Make a new one (`atc permissions approver`)")
     key = decoded(given, KEY_BYTES) if isinstance(given, str) else None
+    if key is not None and not is_of_large_order(key):
+        raise _wrong("is a weak key, for which others could sign: make a new one (`atc permissions approver NAME`)")
     if key is None:
         raise _wrong("is no public key, as `atc permissions approver NAME` prints it")
     return key

@@ -286,7 +286,7 @@ class Guard:
         elif decision.waits:  # a write waits before it comes here
             answer = Refusal("it is approved elsewhere, and here it cannot wait for that")
         else:
-            answer = self._ask(replace(request, effect=decision.effect))
+            answer = self._ask(replace(request.copied(), effect=decision.effect))
         if inspect.isawaitable(answer):
             answer = await answer
         if isinstance(answer, Refusal) and not answer.by_user:

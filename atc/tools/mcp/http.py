@@ -164,4 +164,4 @@ async def renew(login: Login) -> tuple[Login | None, bool]:
         await flow.aclose()
     if status in (400, 401, 403):
         return None, True
-    return login_of(login.url, provider.context), False
+    return login_of(login.url, provider.context, login.subject), False

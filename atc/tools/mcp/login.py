@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -217,7 +218,7 @@ async def _carried_out(spec: ServerSpec, provider: OAuthClientProvider, timeout_
             raise
         if provider.context.current_tokens is None:
             raise _failure(spec, error) from None
-    made = login_of(spec.url, provider.context)
+    made = login_of(spec.url, provider.context, secrets.token_hex(8))
     spec.secrets.add(made.secrets if made is not None else [])
     return made
 

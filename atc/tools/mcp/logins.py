@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
+import json
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -37,6 +39,7 @@ class Login(BaseModel):
         expires_at: when it ends, in seconds since 1970; ``None`` where nobody said.
         client: what we are called where the token came from, and how we prove it.
         issuer: that authorization server; ``None`` where it says nothing of itself.
+        subject: a name that it got when somebody logged in, and keeps however often it is renewed.
         resource: what the server says of itself, where it does.
     """
 
@@ -49,6 +52,14 @@ class Login(BaseModel):
     client: OAuthClientInformationFull | None = Field(None, repr=False)
     issuer: OAuthMetadata | None = None
     resource: ProtectedResourceMetadata | None = None
+    subject: str = ""
+
+    @property
+    def account(self) -> str:
+        """Whose it is: its client, who gives the token, and its subject; never the token, which changes."""
+        client = "" if self.client is None else self.client.client_id
+        issuer = "" if self.issuer is None else str(self.issuer.issuer)
+        return json.dumps([client, issuer, self.subject, *_claims_of(self.token.access_token)])
 
     @property
     def ended(self) -> bool:
@@ -86,7 +97,17 @@ class LoginStorage:
         pass
 
 
-def login_of(url: str, context: OAuthContext) -> Login | None:
+def _claims_of(token: str) -> list[str]:
+    """Whom a token that can be read (a JWT) is for; nothing of any other."""
+    try:
+        part = token.split(".")[1]
+        said = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        return [str(said.get(name)) for name in ("iss", "sub")]
+    except (ValueError, IndexError, AttributeError, RecursionError):
+        return []
+
+
+def login_of(url: str, context: OAuthContext, subject: str) -> Login | None:
     """The login that the SDK has come to, if it has."""
     if context.current_tokens is None:
         return None
@@ -97,6 +118,7 @@ def login_of(url: str, context: OAuthContext) -> Login | None:
         client=context.client_info,
         issuer=context.oauth_metadata,
         resource=context.protected_resource_metadata,
+        subject=subject,
     )
 
 

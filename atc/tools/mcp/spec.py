@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
@@ -203,6 +204,19 @@ class ServerSpec:
         if PurePath(words[0]).stem in _PACKAGE_RUNNERS:
             words = [_VERSION.sub("", word) for word in words]
         return self.secrets.text(shlex.join(words))
+
+    def place(self) -> dict[str, str]:
+        """Return what says which server it is, by kind and name, credentials among it: what its entry says, not what
+        the program inherits."""
+        if self.url:
+            return {"address": self.url} | {f"header {name.lower()}": value for name, value in self.headers.items()}
+        folder = os.path.realpath(self.cwd or ".")
+        program = shutil.which(self.command[0], path=self.env.get("PATH")) or self.command[0]
+        files = [os.path.realpath(os.path.join(folder, word)) for word in (program, *self.command[1:])]
+        command = [*self.command, program, *filter(os.path.exists, files)]
+        return {"command": json.dumps(command), "folder": folder} | {
+            f"variable {name}": value for name, value in self.env.items()
+        }
 
     @property
     def login_name(self) -> str:

@@ -68,15 +68,15 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Service
         return clean(self.name, 100).replace("\n", " ")
 
     @property
-    def account(self) -> tuple[str, ...]:
-        """The server, and what its calls are sent with: the names of headers and variables, the login's client."""
-        spec = self.server.spec
-        headers, oauth = sorted(map(str.lower, spec.headers)), spec.oauth
-        client = "" if oauth is None else oauth.client_id
-        if spec.url and "authorization" not in headers and not (oauth is not None and oauth.by_itself):
-            login = Logins.of_user().read(spec.url)
-            client = "" if login is None else login.client.client_id if login.client else "a login"
-        return (spec.location, *headers, *sorted(spec.env), f"client {client}")
+    def account(self) -> dict[str, str]:
+        """The server, and what its calls are sent with: headers, variables, the login's client and subject."""
+        found, oauth = self.server.spec.place(), self.server.spec.oauth
+        if oauth is not None:
+            found["client"] = json.dumps([oauth.client_id, oauth.issuer, oauth.scope, oauth.by_itself])
+        if self.server.spec.url and "header authorization" not in found and not (oauth is not None and oauth.by_itself):
+            login = Logins.of_user().read(self.server.spec.url)
+            found |= {} if login is None else {"login": login.account}
+        return found
 
     def graded(self, *, reads: bool) -> McpTransport:
         """The same, for a tool that is taken for a read, or is not."""

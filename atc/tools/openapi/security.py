@@ -108,8 +108,8 @@ def _token_url(node: dict[str, Any], document_url: str | None) -> str:
         return ""
 
 
-_PRINCIPALS = ("client_id", "access_key_id", "profile")
-"""What says whom a credential stands for; none of it is a secret."""
+_REPLACED = ("client_secret", "client_auth", "secret_access_key", "session_token")
+"""What proves a credential that is a mapping, and says not whose it is: the rest does."""
 
 REDACTED = "[redacted]"
 _SHORTEST_SECRET = 4
@@ -170,13 +170,12 @@ class Credentials:
         for name, scheme in schemes.items():
             given = _read(scheme, (auth or {}).get(name) or os.environ.get(variable_for(name), ""))
             if isinstance(given, Mapping):
-                self._live[name] = _live(scheme, given, self)
-                self._principals[name] = next((given[key] for key in _PRINCIPALS if given.get(key)), "")
+                self._live[name] = _live(scheme, dict(given), self)
+                self._principals[name] = json.dumps({key: given[key] for key in sorted(given) if key not in _REPLACED})
             elif given:
                 self._values[name] = _header_value(scheme, given)
                 self.learn(given, self._values[name])
                 if scheme.prefix == "Basic ":
-                    self._principals[name] = given.partition(":")[0]
                     self.learn(given.partition(":")[2])
         self._session = session
         self._recorded_values = {} if session is None else _sendable(schemes, session)
@@ -268,13 +267,16 @@ class Credentials:
             return None
         return self._session.going_with(n for n in self._names(operation) if self._recorded(n, operation))
 
-    def account(self, operation: Operation) -> tuple[str, ...]:
-        """Return the names of the credentials that a call is sent with, and of whom they stand for."""
-        names = self._names(operation)
-        headers = (f"header {name.lower()}" for name in sorted(self.headers))
+    def account(self, operation: Operation) -> dict[str, str]:
+        """Return what says where a call goes and for whom, by kind and name: of a credential its scheme, and its value
+        or whom it stands for."""
+        found = {"address": operation.server or ""}
+        found |= {f"header {name.lower()}": value for name, value in self.headers.items()}
+        for name in self._names(operation):
+            value = self._values.get(name) or self._recorded(name, operation) or self._principals.get(name, "")
+            found[f"credential {name}"] = f"{self.schemes[name]} {value}"
         about = self.session(operation)
-        recorded = (f"{about.file} {about.recorded_at} {about.origin}",) if about is not None else ()
-        return (*(f"{name} {self._principals.get(name, '')}" for name in names), *headers, *recorded)
+        return found if about is None else found | {"recording": f"{about.file} {about.recorded_at} {about.origin}"}
 
     def hint(self, operation: Operation) -> str:
         """What is to be looked at after a call was refused for its credential; empty where none is asked for."""

@@ -174,8 +174,8 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
         return self.service.credentials.lacking(self.operation)
 
     @property
-    def account(self) -> tuple[str, ...]:
-        """The credentials that go with the operation, by name, and whom they stand for."""
+    def account(self) -> dict[str, str]:
+        """Where the operation is, and the credentials that go with it."""
         return self.service.credentials.account(self.operation)
 
     @property
