@@ -126,13 +126,13 @@ class SettingsFile(ReadFile):
             SettingsError: it cannot be read, is no TOML, or is too large or nested too deeply to be parsed unasked.
         """
         try:
-            with open_plain(path) as file:
+            if not path.is_file():
+                return None
+            with path.open("rb") as file:
                 content = file.read(MAX_FILE + 1)
             if len(content) > MAX_FILE:
                 raise ValueError(f"it has more than {MAX_FILE:,} bytes: make it shorter")
             return cls(place_of(path), content, parse_toml(content.decode()))
-        except FileNotFoundError:
-            return None
         except (OSError, ValueError, RecursionError) as error:
             raise SettingsError(f"{path} cannot be read: {error}") from None
 
