@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO, cast
 
 from atc.errors import EnvironmentProblem
 
@@ -146,6 +146,19 @@ def write_whole(path: Path, text: str, mode: int = 0o600, *, like: os.stat_resul
         file.write(text.encode())
 
 
+def open_plain(path: Path, flags: int = os.O_RDONLY, mode: str = "rb", buffering: int = -1) -> BinaryIO:
+    """Open a regular file; one that is made is its owner's alone.
+
+    Raises:
+        OSError: it cannot be opened, or is none: a pipe would be waited for, and a device read, without end.
+    """
+    descriptor = os.open(path, flags | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0), 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
+    return cast(BinaryIO, os.fdopen(descriptor, mode, buffering))
+
+
 def read_own(path: Path, most: int) -> bytes:
     """Read a file that only its owner may have written, who is the user or root.
 
@@ -154,14 +167,11 @@ def read_own(path: Path, most: int) -> bytes:
         most: bytes that it may have.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it has more bytes, is no file, or others can write it.
+        OSError: it cannot be read, or is no regular file.
+        ValueError: it has more bytes, or others can write it.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not keep us waiting
-    with os.fdopen(descriptor, "rb") as file:
+    with open_plain(path) as file:
         about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise ValueError("it is no file")
         if about.st_uid not in (os.getuid(), 0) or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise ValueError("others can write it: look at what it says, and `chmod go-w` it")
         content = file.read(most + 1)

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
-from atc._host.files import make_private, write_whole
+from atc._host.files import make_private, open_plain, write_whole
 from atc._host.invisible import visible
 from atc.errors import SettingsError, UsageError
 from atc.parts import RETRIEVAL
@@ -222,7 +222,7 @@ class TrustStore:
 
     def _files(self) -> dict[str, str]:
         try:
-            with self.path.open("rb") as file:
+            with open_plain(self.path) as file:
                 about = os.fstat(file.fileno())
                 content = file.read()
         except FileNotFoundError:
@@ -252,7 +252,7 @@ def place_of(path: Path) -> Path:
 
 def _state(path: Path, digest: str) -> State:
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             return "trusted" if hashlib.sha256(file.read(_MAX_TRUSTED)).hexdigest() == digest else "changed"
     except OSError:
         return "gone"

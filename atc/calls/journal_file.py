@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from atc._host.files import close_file, lock, unlock
+from atc._host.files import close_file, lock, open_plain, unlock
 from atc.errors import JournalError, RunInUse
 
 WHAT_NOW = (
@@ -138,8 +138,8 @@ class JournalFile:
 
     def _open(self) -> None:
         new = not self.path.exists()
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        self._file = os.fdopen(os.open(self.path, flags, 0o600), "r+b", buffering=0)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+        self._file = open_plain(self.path, flags, "r+b", buffering=0)
         close_file(self._file.fileno())
         try:
             lock(self._file)

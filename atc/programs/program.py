@@ -19,6 +19,7 @@ MAX_NESTING = 80
 """Brackets open at once; more is refused before Python's parser sees it."""
 MAX_DEPTH = 120
 """Levels of the syntax tree."""
+_LONG_NUMBER = re.compile(r"0[xob][0-9a-f_]{2000}", re.IGNORECASE)
 
 
 class NotParsed(Exception):
@@ -144,7 +145,23 @@ def parse(source: str) -> ast.Module:
         raise NotParsed(f"not a program: {error or type(error).__name__}") from None
     if (line := _too_deep(tree)) is not None:
         raise NotParsed(f"nested deeper than {MAX_DEPTH} levels", line)
+    for node in walk(tree) if _LONG_NUMBER.search(source) else ():
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            node.value = _Number(node.value)
     return tree
+
+
+class _Number(int):
+    """A number that can always be written out: Python refuses that in decimal beyond some thousands of digits."""
+
+    def __repr__(self) -> str:
+        return hex(self)
+
+    def __neg__(self) -> _Number:
+        return _Number(-int(self))
+
+    def __pos__(self) -> _Number:
+        return self
 
 
 def _too_deep(tree: ast.Module) -> int | None:

@@ -10,7 +10,6 @@ import asyncio
 import json
 import os
 import re
-import stat
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from atc._host.files import write_whole
+from atc._host.files import open_plain, write_whole
 from atc._host.redaction import Redactor
 from atc._host.secret_detection import looks_secret
 from atc._records.packing import json_text
@@ -230,10 +229,7 @@ def read_recording(file: Path) -> Recording:
 
 def _read(file: Path) -> bytes:
     """Raises OSError for what cannot be read, or is no ordinary file, and UsageError for what is too large."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not keep us waiting
-    with os.fdopen(descriptor, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "it is no ordinary file")
+    with open_plain(file) as opened:
         content = opened.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise UsageError(f"{file} has more than {MAX_BYTES:,} bytes, so it is not read")

@@ -1,4 +1,4 @@
-"""Tell a bug of a user's function from a refusal, by the exception that it raised.
+"""Tell a bug of a user's function from a refusal, and from an end of its host, by the exception that came out of it.
 
 A function that was called with arguments that fit its schema fails in one of two ways. Other arguments may help: it
 raised an exception of its own ("no such city"), or looked a value up that is not there. Or none can: the code is wrong.
@@ -8,11 +8,14 @@ Only the second ends a run, so whatever is uncertain counts as the first.
 from __future__ import annotations
 
 import ast
+import asyncio
 import dis
 import inspect
 import linecache
 import re
+import signal
 import sysconfig
+import threading
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType, TracebackType
 from typing import Any
@@ -53,8 +56,39 @@ def is_bug(error: BaseException, function: Callable[..., Any]) -> bool:
     return not _takes_arguments(*steps[0])
 
 
-def _steps(trace: TracebackType | None, code: CodeType | None) -> Iterator[tuple[FrameType, int]]:
-    inside = False
+def is_of_host(error: BaseException) -> bool:
+    """Whether what came out of a function's call is not the function's own: its caller gave it up, or a signal came.
+
+    The handler of a signal runs amid whatever the main thread does. Python's own, for Ctrl-C, leaves no frame, so an
+    interrupt that no statement raised is the user's, too.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return True  # who made the call knows whether it was the function that cancelled it
+    steps = list(_steps(error.__traceback__))
+    if isinstance(error, GeneratorExit):
+        return len(steps) == 1 and not _in_task()  # our own coroutine is closed
+    amid = threading.current_thread() is threading.main_thread()
+    if not (amid and steps and isinstance(error, KeyboardInterrupt | SystemExit)):
+        return False
+    handlers = (signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM))
+    codes = {_code_of(getattr(handler, "func", handler)) for handler in handlers if callable(handler)}
+    if any(frame.f_code in codes for frame, _ in steps):
+        return True
+    frame, at = steps[-1]
+    silent = signal.getsignal(signal.SIGINT) is signal.default_int_handler and isinstance(error, KeyboardInterrupt)
+    return silent and not _operation(frame.f_code, at).startswith(_EXPLICIT)
+
+
+def _in_task() -> bool:
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:  # there is no loop any more
+        return False
+
+
+def _steps(trace: TracebackType | None, code: CodeType | None = None) -> Iterator[tuple[FrameType, int]]:
+    """Yield where an exception passed, from the function with this code on."""
+    inside = code is None
     while trace is not None:
         inside = inside or trace.tb_frame.f_code is code
         if inside:

@@ -16,7 +16,7 @@ import typing
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, NoReturn, TypeVar, overload
 
 import typing_extensions
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -444,11 +444,8 @@ class InProcessTransport(AnnouncingTransport):
         # The thread is abandoned on cancellation: a run's deadline must not wait for a function that hangs.
         answer = await in_thread(functools.partial(self._made, call)) if blocks else self._made(call)
         if not isinstance(answer, Answered):
-            try:
-                answer = to_answer(await (asyncio.ensure_future(answer) if blocks else answer))
-            except (Exception, SystemExit) as error:  # whatever a user's function raises, the run goes on
-                failure = self.failed(error)
-                raise failure from (error.__cause__ if failure is error else error)
+            waiting = self._awaited(answer)
+            answer = await (asyncio.ensure_future(waiting) if blocks else waiting)
         return answer
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
@@ -458,9 +455,22 @@ class InProcessTransport(AnnouncingTransport):
         try:
             answer = call()
             return answer if inspect.isawaitable(answer) else to_answer(answer)
-        except (Exception, SystemExit) as error:  # as above
-            failure = self.failed(error)
-            raise failure from (error.__cause__ if failure is error else error)
+        except BaseException as error:  # whatever a user's function raises, the run goes on
+            self._fail(error)
+
+    async def _awaited(self, answer: Awaitable[Any]) -> Answered:
+        try:
+            return to_answer(await answer)
+        except BaseException as error:  # as above
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        from atc.tools.bugs import is_of_host
+
+        if is_of_host(error):
+            raise error
+        failure = self.failed(error)
+        raise failure from (error.__cause__ if failure is error else error)
 
 
 @dataclass(frozen=True)
@@ -491,7 +501,7 @@ class _FunctionTransport(InProcessTransport):
             model = self.model.model_validate(arguments)
         except ValidationError as error:
             raise ToolError(described(error), status="invalid_arguments") from None
-        except Exception as error:  # a validator of the user's type; the function has not been called
+        except BaseException as error:  # a validator of the user's type; the function has not been called
             raise failure_of(error, outcome="refused") from error
         given, values = model.model_fields_set, model.__dict__
         return {name: values[key] for key, name in self._names.items() if key in given} | (model.model_extra or {})
@@ -522,7 +532,7 @@ def failure_of(
 def _words(error: BaseException) -> str:
     try:
         return str(error)[:MAX_MESSAGE]
-    except Exception:  # its __str__ is the user's too
+    except BaseException:  # its __str__ is the user's too
         return "(its text cannot be had)"
 
 

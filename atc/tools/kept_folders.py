@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from atc._host.files import why_strange
+from atc._host.files import open_plain, why_strange
 from atc._host.invisible import visible
 from atc._host.trust import ReadFile, TrustStore, place_of
 from atc.errors import ToolImportError
@@ -150,11 +149,7 @@ def read_bytes(path: Path) -> ReadFile:
     """
     where = visible(str(path))
     try:
-        flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        descriptor = os.open(path, flags)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ToolImportError(f"{where} is no ordinary file: name a file NAME{SUFFIX}")
+        with open_plain(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)) as file:
             content = file.read(MAX_FILE + 1)
     except FileNotFoundError:
         raise ToolImportError(f"there is no file {where}") from None

@@ -29,7 +29,7 @@ from typing import Protocol as Interface
 
 from atc._host.lazy import lazy
 from atc._records.records import MissingReason, RecordedSession
-from atc.errors import UsageError
+from atc.errors import ToolError, UsageError
 from atc.result import Effect
 from atc.schemas.names import MAX_NAME, tool_name
 from atc.schemas.protocol import Protocol, SourceKey, called_after_sources, parameters_of
@@ -109,10 +109,20 @@ async def answer_of(transport: Transport, arguments: dict[str, Any], sending: Se
     Raises:
         ToolError: from the transport.
     """
-    if isinstance(transport, AnnouncingTransport):
-        return await transport.announced(arguments, sending)
-    sending()
-    value = await transport(arguments)
+    try:
+        if isinstance(transport, AnnouncingTransport):
+            return await transport.announced(arguments, sending)
+        sending()
+        value = await transport(arguments)
+    except Exception:
+        raise
+    except BaseException as error:  # as SystemExit: it would end the task of the call, and the event loop with it
+        from atc.tools.bugs import is_of_host
+
+        if is_of_host(error):
+            raise
+        name = type(error).__name__
+        raise ToolError(f"{name}: {error}", status=name, outcome="unknown", raised=error) from error
     return value if isinstance(value, Answered) else Answered(value)
 
 

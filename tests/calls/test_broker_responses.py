@@ -124,8 +124,12 @@ def test_a_response_that_differs_from_its_schema_is_noted_and_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [RuntimeError("bug"), OSError(5, "I/O"), KeyError("x"), asyncio.CancelledError(), RecursionError("deep")]
-)
+    "wrong",
+    [
+        RuntimeError("bug"), OSError(5, "I/O"), KeyError("x"), asyncio.CancelledError(), RecursionError("deep"),
+        KeyboardInterrupt(), SystemExit(3), GeneratorExit(), BaseExceptionGroup("", [SystemExit()]),
+    ],
+)  # fmt: skip
 def test_whatever_a_transport_raises_is_the_tools_failure(wrong: BaseException) -> None:
     def raises(_: Any) -> Any:
         raise wrong

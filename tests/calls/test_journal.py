@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import stat
 import unicodedata
 from pathlib import Path
@@ -397,6 +398,16 @@ def test_nobody_else_may_read_it(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     Journal(path).close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "socket", "/dev/null", "/dev/zero"])
+def test_what_is_no_plain_file_is_refused_at_once(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    with socket.socket(socket.AF_UNIX) as taken:
+        made = {"pipe": os.mkfifo, "folder": Path.mkdir, "socket": lambda path: taken.bind(str(path))}
+        made.get(kind, lambda path: path.symlink_to(kind))(path)  # type: ignore[operator]
+        with pytest.raises(JournalError, match="cannot use the journal"):
+            Journal(path)
 
 
 def test_a_journal_that_cannot_be_written_stops_the_call(tmp_path: Path) -> None:

@@ -40,6 +40,10 @@ SHAPES: dict[str, Callable[[int], str]] = {
         f"class C{i}:\n    def m(self, x):\n        self.x = x\n        return self\nC{i}().m(read(a=1))\n"
         for i in range(n)
     ),
+    "a dict that holds itself": lambda n: (
+        "x = {}\n" + "".join(f"x['k{i}'] = [{{'a': x}}, x]\n" for i in range(n)) + "send(to=x)\n"
+    ),
+    "a chain of comparisons": lambda n: "x = " + " < ".join(["a"] * n) + "\nsend(to=x)\n",
     "text": lambda n: "".join(f"send(to='text {i}')\n" for i in range(n)),
 }
 
@@ -54,6 +58,7 @@ def test_to_follow_a_program_is_bounded(shape: str) -> None:
     began = time.process_time()
     followed = ProgramOrigins(program, TOOLS, task="a task " * 10_000)
     followed.of_call("send", len(program.lines) - 1, ["to"])
+    followed.of_variable("x")
     took = time.process_time() - began
     assert took < MOST_S * slowness(), followed.gave_up
 

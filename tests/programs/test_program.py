@@ -183,3 +183,23 @@ def test_edits_are_made_as_if_each_stood_alone(spans: list[tuple[int, int, str]]
 def _position(source: bytes, at: int) -> tuple[int, int]:
     before = source[:at]
     return before.count(b"\n") + 1, at - (before.rfind(b"\n") + 1)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = {}\nanswer = 1",
+        "x = -{}\nanswer = [[1], 2][x:]",
+        "try:\n    [1][{}]\nexcept Exception:\n    answer = 1",
+        "match 1:\n    case {}:\n        pass\nanswer = 1",
+        "try:\n    find(name=[{}, -{}, +{}])\nexcept Exception:\n    answer = 1",
+    ],
+)
+def test_a_number_of_very_many_digits_stands_in_a_program_like_others(source: str, tmp_path: Path) -> None:
+    """Python itself reads it, in another base than ten, and refuses to write it out in that."""
+    written = f"find(name='a')\n{source}".replace("{}", "0x" + "f" * 4_000)
+    assert "0xfff" in ast.unparse(Program(written).module)
+    model = FakeModel([f"```python\n{written}\n```"])
+    with Agent([find], model=model, runs_dir=tmp_path, sentence=False, learn=False) as agent:
+        result = agent.run("x")
+    assert result.status == "answered", result.fault

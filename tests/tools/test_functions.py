@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import enum
+import signal
 import threading
 import typing
 from collections.abc import Callable, Iterator
@@ -16,7 +18,7 @@ import anyio
 import anyio.lowlevel
 import jsonschema_rs
 import pytest
-from pydantic import BaseModel, Field, model_serializer
+from pydantic import BaseModel, BeforeValidator, Field, PlainSerializer, create_model, model_serializer
 from typing_extensions import ReadOnly, TypedDict
 
 from atc._host import blocking
@@ -508,9 +510,6 @@ def test_exceptions_become_tool_errors_of_unknown_outcome() -> None:
     def other() -> None:
         raise KeyError("x" * 1000)
 
-    async def leave() -> None:
-        raise SystemExit(3)
-
     with pytest.raises(ToolError, match="no such city") as caught:
         call(own)
     assert (caught.value.status, caught.value.outcome) == ("not_found", "refused")
@@ -518,8 +517,49 @@ def test_exceptions_become_tool_errors_of_unknown_outcome() -> None:
         call(other)
     assert (caught.value.status, caught.value.outcome) == ("KeyError", "unknown")
     assert isinstance(caught.value.raised, KeyError)
-    with pytest.raises(ToolError, match="SystemExit"):
-        call(leave)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit, type("Odd", (BaseException,), {})])
+def test_what_would_end_the_host_ends_the_call(kind: type[BaseException]) -> None:
+    def stop(_: Any = None) -> int:
+        raise kind("boom")
+
+    async def waits() -> None:
+        stop()
+
+    async def in_a_thread() -> None:
+        await asyncio.to_thread(stop)
+
+    def later() -> Any:
+        return waits()
+
+    def says_nothing() -> None:
+        raise type("Silent", (Exception,), {"__str__": stop})
+
+    def gives() -> Any:
+        return create_model("Shown", it=(Annotated[int, PlainSerializer(stop)], 1))()
+
+    def takes(it: Any) -> None:
+        """Never called."""
+
+    takes.__annotations__["it"] = Annotated[int, BeforeValidator(stop)]
+
+    for function in (stop, waits, in_a_thread, later, says_nothing, gives):
+        with pytest.raises(ToolError) as caught:
+            call(function)
+        assert caught.value.outcome == "unknown", function
+    with pytest.raises(ToolError) as caught:
+        call(takes, it=1)
+    assert caught.value.outcome == "refused"
+
+
+def test_a_signal_is_not_the_functions_own() -> None:
+    async def interrupted() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    loop = asyncio.new_event_loop()  # without the handler that asyncio.run() has
+    with pytest.raises(KeyboardInterrupt), contextlib.closing(loop):
+        loop.run_until_complete(tool_from_function(interrupted).transport({}))  # type: ignore[misc, arg-type]
 
 
 @pytest.mark.parametrize("value", [object(), {"a": [object()]}, {1: "a", "1": "b"}, [threading.Event()]])

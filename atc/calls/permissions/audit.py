@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -18,7 +17,7 @@ from typing import IO, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from atc._host.files import lock, make_private, unlock
+from atc._host.files import close_file, lock, make_private, open_plain, unlock
 from atc._host.redaction import Redactor
 from atc._host.secret_detection import masked_exception
 from atc._records.packing import as_text
@@ -202,7 +201,7 @@ def read_audit(path: Path, tell: Callable[[Path, int], None] | None = None) -> I
     """
     for file_path in (*(_numbered(path, number) for number in range(KEPT, 0, -1)), path):
         try:
-            file = file_path.open("rb")
+            file = open_plain(file_path)
         except FileNotFoundError:
             continue
         with file:
@@ -232,18 +231,8 @@ def _numbered(path: Path, number: int) -> Path:
 
 def _opened(path: Path) -> IO[bytes]:
     """Its owner alone may read it. Raises OSError where it cannot be opened, is a link, or no file."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    descriptor = os.open(path, flags, 0o600)
-    file = os.fdopen(descriptor, "ab", buffering=0)
-    try:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise OSError(f"{path} is no file")
-        if about.st_mode & 0o077:
-            os.fchmod(descriptor, 0o600)
-    except BaseException:
-        file.close()
-        raise
+    file = open_plain(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, "ab", buffering=0)
+    close_file(file.fileno())
     return file
 
 

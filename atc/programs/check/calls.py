@@ -140,6 +140,8 @@ def _looked_up(tree: ast.AST) -> set[ast.Name]:
 # What is wrong in the calls of tools that a program makes, by the tools' schemas.
 
 
+_MOST_BITS = 14_000
+"""Of a whole number that JSON carries here: Python reads and writes no decimal of more than 4,300 digits."""
 NOT_LITERAL = object()
 _JSON_TYPES: Mapping[type, set[str]] = {
     bool: {"boolean"}, int: {"integer", "number"}, float: {"number"}, str: {"string"}, bytes: {"string"},
@@ -276,7 +278,9 @@ def _is_json(value: Any) -> bool:
         return all(isinstance(key, str) and _is_json(item) for key, item in value.items())
     if isinstance(value, list | tuple):
         return all(map(_is_json, value))
-    return value is None or isinstance(value, str | int | float | bytes)
+    if isinstance(value, int):
+        return value.bit_length() <= _MOST_BITS
+    return value is None or isinstance(value, str | float | bytes)
 
 
 def _schema(protocol: Protocol, original: str) -> dict[str, Any]:

@@ -23,9 +23,6 @@ METHODS = frozenset(
 )
 
 
-_COMPUTE = library.SCALAR | library.LISTS | library.SELECT | library.EXCEPTIONS | {"type", "dict"}
-
-
 class Calls:
     """Follows the calls of one program."""
 

@@ -180,11 +180,9 @@ class Graph:
         """Make a node hold what another one holds."""
         if source and target and source != target:
             edge = source << 32 | target
-            self.steps += 1
+            self.step()
             if edge in self._copied:
                 return
-            if self.steps > MAX_STEPS:
-                raise TooMuch
             self._copied.add(edge)
             self._add(source, target)
             if bits := self.bits[source]:
@@ -214,7 +212,7 @@ class Graph:
         first = self._first
         while first:
             apply, bits = first.pop()
-            self._step()
+            self.step()
             apply(bits)
         self._at_it = False
 
@@ -230,7 +228,7 @@ class Graph:
             bits = todo.pop(node)
             constraints = out[node] or ()
             self.steps += len(constraints)
-            self._step()
+            self.step()
             for constraint in tuple(constraints):
                 if type(constraint) is int:
                     if new := bits & ~held[constraint]:
@@ -240,7 +238,12 @@ class Graph:
                 else:
                     constraint(bits)  # type: ignore[operator]
 
-    def _step(self) -> None:
+    def step(self) -> None:
+        """Count a step.
+
+        Raises:
+            TooMuch: there were too many.
+        """
         self.steps += 1 + (len(self.atoms) >> 12)
         if self.steps > MAX_STEPS:
             raise TooMuch
@@ -322,7 +325,10 @@ class Graph:
 
     def flat(self, source: int, target: int, how: How = "value") -> None:
         """Add the origins of everything that a value holds, however deep, to a node."""
-        if not source or (source, target, how) in self._linked:
+        if not source:
+            return
+        self.step()  # also where nothing is new: a chain of comparisons asks for all that came before again and again
+        if (source, target, how) in self._linked:
             return
         self._linked.add((source, target, how))
 

@@ -66,7 +66,6 @@ EATERS = frozenset("join issubset issuperset isdisjoint".split())
 MAKERS = frozenset("split rsplit splitlines partition rpartition groups groupdict findall finditer".split())
 """Methods that return something new, made of the object and the arguments."""
 ADDERS = frozenset("append add appendleft".split())
-EXTENDERS = frozenset("extend extendleft union intersection difference symmetric_difference".split())
 GROWS = ADDERS | {"extend", "extendleft", "insert", "update", "setdefault"}
 """Methods that put something in: what they change must be known."""
 DIGESTS = frozenset({"digest", "hexdigest"})

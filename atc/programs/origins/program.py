@@ -67,6 +67,7 @@ class ProgramOrigins:
         self._task, self._text = task.casefold(), text
         self._read: Statements | None = None
         self._members: dict[tuple[int, str], int] = {}
+        self._answers: dict[tuple[str | int, ...], CallOrigins] = {}
         self.gave_up = ""
         if program.tree is None:
             self.gave_up = "it is no program"
@@ -95,14 +96,16 @@ class ProgramOrigins:
             The origins of each name, and of the parts of an argument that the program writes as a display. A call that
             the program makes under a condition has the condition's origins in each of its arguments, as ``choice``.
         """
-        sites = self._sites(tool, line)
-        try:
-            found = self._of_sites(sites, self._names(tool), arguments)
-        except TooMuch:
-            found = {}
-        if not found:
-            return dict.fromkeys(arguments, UNKNOWN)
-        return found if not self.gave_up else {name: origins | UNKNOWN for name, origins in found.items()}
+        asked = (tool, line, *arguments)
+        if asked not in self._answers:  # a loop asks for the same call again and again, and all share one budget
+            try:
+                found = self._of_sites(self._sites(tool, line), self._names(tool), arguments)
+            except TooMuch:
+                found = {}
+            doubt: Origins = UNKNOWN if self.gave_up else frozenset()
+            made = {name: origins | doubt for name, origins in found.items()}
+            self._answers[asked] = made or dict.fromkeys(arguments, UNKNOWN)
+        return self._answers[asked]
 
     def _of_sites(
         self, sites: Sequence[Site], names: list[tuple[str, str]], arguments: Collection[str]
@@ -124,7 +127,10 @@ class ProgramOrigins:
         if self.gave_up or self._read is None:
             return UNKNOWN
         node = self._read.top.final(name)
-        return self._whole([node]) if node else frozenset()
+        try:
+            return self._whole([node]) if node else frozenset()
+        except TooMuch:
+            return UNKNOWN
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -218,6 +224,7 @@ class ProgramOrigins:
             if node in seen or not node:
                 continue
             seen.add(node)
+            graph.step()
             bits = graph.bits[node]
             found |= bits & graph.pure
             for part in graph.each(bits & graph.alias):

@@ -19,7 +19,7 @@ from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken, ProtectedResourceMetadata
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from atc._host.files import lock, make_private, write_whole
+from atc._host.files import lock, make_private, open_plain, write_whole
 
 FOLDER = "mcp-logins"
 MAX_FILE_BYTES = 200_000
@@ -151,9 +151,8 @@ class Logins:
         """The login for an address; ``None`` where there is none. A damaged one is dropped, with a line."""
         path = self._path(url)
         try:
-            if path.stat().st_size > MAX_FILE_BYTES:
-                raise ValueError("too large")
-            found = Login.model_validate_json(path.read_bytes())
+            with open_plain(path) as file:  # what is longer is no login
+                found = Login.model_validate_json(file.read(MAX_FILE_BYTES))
             if found.url != url:
                 raise ValueError("of another address")
             return found

@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
+from atc._host.files import open_plain
 from atc._host.header_syntax import is_header_value, is_token
 from atc._host.log_masking import MaskingFilter
 from atc._host.secret_forms import SecretForms, without_scheme
@@ -266,9 +267,11 @@ def read_config(path: Path) -> dict[str, Any]:
         ToolImportError: it cannot be read, or holds no ``mcpServers``.
     """
     try:
-        if path.stat().st_size > MAX_CONFIG:
+        with open_plain(path) as file:
+            text = file.read(MAX_CONFIG + 1)
+        if len(text) > MAX_CONFIG:
             raise ToolImportError(f"{path} is larger than {MAX_CONFIG:,} bytes: is it a configuration of MCP servers?")
-        content = json.loads(path.read_bytes())
+        content = json.loads(text)
     except OSError as error:
         raise ToolImportError(f"{path} cannot be read: {error.strerror or type(error).__name__}") from None
     except (ValueError, RecursionError) as error:

@@ -124,9 +124,11 @@ def _read(path_text: str, max_bytes: int) -> bytes:
         )
     path = Path(path_text)
     try:
-        if path.stat().st_size > max_bytes:
+        with path.open("rb") as file:
+            content = file.read(max_bytes + 1)  # a device has no end
+        if len(content) > max_bytes:
             raise too_large(str(path), max_bytes)
-        return path.read_bytes()
+        return content
     except OSError as error:
         raise ToolImportError(f"{path} cannot be read: {error.strerror or type(error).__name__}") from None
 

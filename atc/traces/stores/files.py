@@ -16,9 +16,9 @@ import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
-from atc._host.files import close_file, locked, make_private, others_can_write, why_strange
+from atc._host.files import close_file, locked, make_private, open_plain, others_can_write, why_strange
 from atc.calls.journal import Journal
 from atc.errors import EnvironmentProblem, UsageError
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun, shortened
@@ -60,18 +60,9 @@ class FileTrace:
             self._file = None
 
 
-def _plain(path: Path, flags: int = os.O_RDONLY, mode: str = "rb", buffering: int = -1) -> BinaryIO:
-    """Raises OSError where it is no ordinary file: a pipe would be waited for, and a device read, without end."""
-    descriptor = os.open(path, flags | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0), 0o600)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
-    return cast(BinaryIO, os.fdopen(descriptor, mode, buffering))
-
-
 def _open(path: Path) -> BinaryIO:
     """Open a trace for more events. A line that a crash cut short is removed: what follows would be unreadable."""
-    file = _plain(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, "r+b", buffering=0)
+    file = open_plain(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, "r+b", buffering=0)
     close_file(file.fileno())
     content = file.read()
     whole = content.rfind(b"\n") + 1
@@ -143,11 +134,11 @@ class FileRun(StoredRun):
         return next(filter(None, map(why_strange, (self.trace, self.journal))), "")
 
     def lines(self) -> Iterator[bytes]:
-        with _plain(self.trace) as file:
+        with open_plain(self.trace) as file:
             yield from file
 
     def lines_from(self, position: int) -> Iterator[tuple[int, bytes]]:
-        with _plain(self.trace) as file:
+        with open_plain(self.trace) as file:
             file.seek(position)  # in bytes
             for line in file:
                 position += len(line)
@@ -179,7 +170,7 @@ class FileRun(StoredRun):
 
     def note(self, name: str) -> dict[str, Any] | None:
         try:
-            with _plain(self.folder / f"{name}.json") as file:
+            with open_plain(self.folder / f"{name}.json") as file:
                 note = json.loads(file.read(MAX_NOTE))
         except (OSError, ValueError, RecursionError):
             return None
@@ -193,7 +184,7 @@ class FileRun(StoredRun):
         return _version(status) if stat.S_ISREG(status.st_mode) else None
 
     def peeked(self) -> Iterator[bytes]:
-        with _plain(self.journal) as file:
+        with open_plain(self.journal) as file:
             yield from file
 
     def journal_version(self) -> Hashable:
@@ -223,7 +214,7 @@ def _version(status: os.stat_result) -> Hashable:
 
 def _write(path: Path, text: str) -> None:
     """Write a file that only its owner can read, also where it has been there."""
-    with _plain(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, "wb") as file:
+    with open_plain(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, "wb") as file:
         os.fchmod(file.fileno(), 0o600)
         file.write(text.encode("utf-8", "replace"))
 

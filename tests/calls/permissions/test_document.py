@@ -76,7 +76,7 @@ def test_what_others_can_write_is_not_believed(tmp_path: Path) -> None:
         Permissions.load(path)
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(SettingsError, match="it is no file"):
+    with pytest.raises(SettingsError, match="no ordinary file"):
         Permissions.load(path)
     with pytest.raises(SettingsError, match="cannot be read"):
         Permissions.load(tmp_path)
