@@ -34,13 +34,14 @@ from atc.run.request import (
     Request,
     RunOptions,
     check_rules,
-    journal_of,
+    records_of,
     refuse_undone,
     request_of,
     resumable,
     resumed_request,
     settings_of,
     started,
+    traceback_keeper,
 )
 from atc.run.resources import Resources, catalogue_of, limits_of
 from atc.run.run import Run
@@ -51,7 +52,7 @@ from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset
 from atc.traces.emitter import Listener, emitter, streamed
 from atc.traces.stores import open_store
-from atc.traces.stores.base import DELETED_AT_ONCE, NoTrace, StoredRun, new_run_id, prune
+from atc.traces.stores.base import DELETED_AT_ONCE, StoredRun, new_run_id, prune
 from atc.traces.telemetry.seam import open_telemetry
 
 if TYPE_CHECKING:
@@ -631,15 +632,14 @@ class Agent:
         model.check_images([Message("user", request.task, images=request.images)])
         planner = None if isinstance(model, NoModel) else self._resources.planner()
         budget = limits_of(self.settings, model, planner)
-        journal = await journal_of(request, self.store, stored, resumed=resumed is not None)
-        stack.callback(journal.close)
+        journal, trace = await records_of(request, self.store, stored, resumed=resumed is not None)
+        stack.push_async_callback(journal.aclose)
+        stack.callback(trace.close)
         model.prepare()
         if resumed is not None:
             refuse_undone(journal, run_id)
             journal.go_on_waiting(time.time(), self.settings.reuse_reads_s)
         applying = None if request.begin_apply is None else request.begin_apply(journal, redactor)
-        trace = stored.open_trace() if stored is not None else NoTrace()
-        stack.callback(trace.close)
         emit = emitter(trace, redactor, None if observed is None else observed.heard, self._on_event, listener)
         approval = self._approval_in(request).of_run(run_id)
         run: Run  # it is made with the broker, which asks it about the calls that a program makes
@@ -651,7 +651,7 @@ class Agent:
             approval=approval,
             redactor=redactor,
             task=request.preamble.words_with(request.task),
-            keep_traceback=stored.keep_traceback if stored else None,
+            keep_traceback=traceback_keeper(stored, journal),
             rules=self.settings.active_rules,
             dry_run=request.dry_run,
             alike=lambda tool, by: run.recovery.alike(tool, by),

@@ -7,9 +7,10 @@ the call.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -51,6 +52,11 @@ __all__ = ["Broker", "CallPolicy", "Stage", "check_schemas"]
 
 FEW_LEFT, FEW_PART = 20, 10
 """Calls that are left of a run when one of its calls says so: so many, or one in ten of a run that may make fewer."""
+
+STORE_WAITING_S = 1.0
+"""Seconds after which a run says that it waits for its journal."""
+MAX_UNWRITTEN = 10_000_000
+"""Characters of records that wait to be written while reads go on."""
 
 Stage = Callable[[Attempt], Awaitable[CallReply | None]]
 """One step of a call: a reply ends the call, ``None`` lets it go on, and a ToolError refuses or fails it."""
@@ -461,6 +467,8 @@ class Broker:
         refuse_effect(attempt.effect, dry_run=self.dry_run)
         if attempt.reads:
             self._approving.parking.note_read()
+        if self.journal.unwritten > MAX_UNWRITTEN:
+            await self.written()
         attempt.idempotency = self._key_of(attempt)
         attempt.masked = masked = self.redactor.value(attempt.arguments)
         if attempt.again is not None:
@@ -570,13 +578,38 @@ class Broker:
         effect = self.journal.parked.effect_of(tool.name, source) if acted is None else acted.effect
         return tool if effect is None else tool.graded(effect)
 
-    def _mark_sent(self, entry: CallEntry) -> None:
+    async def _mark_sent(self, entry: CallEntry) -> None:
         """Write down, right before it happens, that a call is handed to its tool."""
         if entry.sent:
             return
+        if entry.effect is Effect.READ:
+            self.journal.send(entry)
+            return
+        self.journal.mark(entry)
+        await self.written()
         self.journal.send(entry)
-        if entry.effect is not Effect.READ:
-            self.emit("call_sent", {"index": entry.number})
+        self.emit("call_sent", {"index": entry.number})
+
+    async def written(self) -> None:
+        """Wait until all that was written down so far is on disk.
+
+        Raises:
+            JournalError: it cannot be.
+        """
+        with self._noticed():
+            await self.journal.written()
+
+    @contextmanager
+    def _noticed(self) -> Iterator[None]:
+        """Say so where the journal is waited for, and stop the clock of the program: it is no fault of its."""
+        with ExitStack() as stack:
+
+            def notice() -> None:
+                stack.enter_context(self.waiting())
+                self.emit("store_waiting", {"journal": self.journal.name})
+
+            stack.callback(asyncio.get_running_loop().call_later(STORE_WAITING_S, notice).cancel)
+            yield
 
     def _failed(self, attempt: Attempt, error: ToolError) -> ToolError:
         """Return an error as the program may see it; write the failure of a call that was begun into the journal."""

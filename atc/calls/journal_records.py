@@ -22,11 +22,13 @@ other calls, so what was sent is sent once more.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
+from atc._host.blocking import InOrder
 from atc._records.origins import CallOrigins, data_flow
 from atc._records.packing import pack, unpack
 from atc._records.records import DataFlow, Replacement
@@ -65,11 +67,12 @@ class Records(Protocol):
             JournalError: they cannot be read, or one of them is wrong; they are left as they are, and let go of.
         """
 
-    def append(self, *records: dict[str, Any], sync: bool) -> None:
-        """Append records, all or none. They survive the machine before this returns if ``sync``.
+    def append(self, record: str, *, sync: bool, mark: bool = False) -> None:
+        """Append a record, as JSON. It survives the machine before this returns if ``sync``; if it is a ``mark`` that a
+        call is about to leave, it survives what :attr:`marks` says.
 
         Raises:
-            JournalError: they cannot be written, or another process holds them now. Nothing is appended after that.
+            JournalError: it cannot be written, or another process holds them now. Nothing is appended after that.
         """
 
     def close(self) -> None:
@@ -103,7 +106,7 @@ class PeekedRecords:
             except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
                 raise self._damaged(number, error) from None
 
-    def append(self, *records: dict[str, Any], sync: bool) -> None:
+    def append(self, record: str, *, sync: bool, mark: bool = False) -> None:
         """Refuse: who only looks writes nothing."""
         raise JournalError(f"the journal {self.name} is only looked at")
 
@@ -113,6 +116,67 @@ class PeekedRecords:
     def _damaged(self, number: int, error: Exception) -> JournalError:
         why = f"{type(error).__name__}: {error}"[:200]
         return JournalError(f"{self.name}, record {number} is not a journal record ({why})")
+
+
+class WrittenBehind:
+    """Records that a thread writes, in the order in which they are given: an event loop does not wait for a disk.
+
+    Args:
+        records: which nobody else appends to any more.
+
+    Attributes:
+        writer: the thread. The events of the run are written in it, too, each after the record that it tells of.
+        unwritten: characters of the records that are given and not written yet.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self.writer = InOrder("atc-journal")
+        self.name, self.marks, self.unwritten = records.name, records.marks, 0
+        self._records = records
+        self._problem: BaseException | None = None
+
+    def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
+        """Read all of them (:meth:`Records.read`)."""
+        self._records.read(apply)
+
+    def append(self, record: str, *, sync: bool, mark: bool = False) -> None:
+        """Give a record to the thread. That it cannot be written is raised by what comes after it.
+
+        Raises:
+            JournalError: one before it could not be written.
+        """
+        self._check()
+        try:
+            self.writer.give(self._write, record, sync, mark)
+        except RuntimeError as ended:  # the interpreter ends
+            raise JournalError(f"cannot write the journal {self.name}: {ended}") from None
+        self.unwritten += len(record)
+
+    async def written(self) -> None:
+        """Wait until all that was given so far is written.
+
+        Raises:
+            JournalError: it could not be.
+        """
+        await self.writer.made()
+        self._check()
+
+    def close(self) -> None:
+        """Let go of them when all that was given is written."""
+        with contextlib.suppress(RuntimeError):  # it was closed before
+            self.writer.give(self._records.close)
+
+    def _write(self, record: str, sync: bool, mark: bool) -> None:
+        if self._problem is None:  # else nothing may follow
+            try:
+                self._records.append(record, sync=sync, mark=mark)
+            except BaseException as problem:
+                self._problem = problem
+        self.unwritten -= len(record)
+
+    def _check(self) -> None:
+        if self._problem is not None:
+            raise JournalError(str(self._problem)) from self._problem
 
 
 # ----------------------------------------------------------------------------------------------------------------------

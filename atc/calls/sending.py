@@ -23,7 +23,7 @@ from atc.result import Call, Effect
 from atc.schemas.protocol import original_arguments
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.keys import KeyedTransport
-from atc.tools.tool import Answered, Toolset, Transport, answer_of
+from atc.tools.tool import Answered, Sending, Toolset, Transport, answer_of
 
 if TYPE_CHECKING:
     import tenacity
@@ -181,12 +181,12 @@ class Sender:
     reads_only: bool = False
     host_time: HostTime = field(default_factory=HostTime)
 
-    async def send(self, attempt: Attempt, mark_sent: Callable[[], None]) -> Answered:
+    async def send(self, attempt: Attempt, mark_sent: Sending) -> Answered:
         """Send a call and return what its tool answered.
 
         Args:
             attempt: the call of a tool with a transport; a retry is noted in it.
-            mark_sent: writes down that the call is sent. The transport calls it right before.
+            mark_sent: writes down that the call is sent. The transport awaits it right before.
 
         Raises:
             ToolError: the tool failed, or refused the call.
@@ -199,6 +199,8 @@ class Sender:
         try:
             return await self._in_time(attempt, mark)
         except ToolError as error:
+            if mark.waits:  # the time was up, which is neither the tool's fault nor a doubt
+                raise ToolError(_NOT_RECORDED, status="timeout") from None
             if mark.problem is not None or not _may_be_sent_again(attempt, error):
                 raise
             lost = error
@@ -286,6 +288,7 @@ async def _unless_cancelled(work: Coroutine[Any, Any, Answered]) -> Answered:
             raise asyncio.CancelledError
 
 
+_NOT_RECORDED = "its record was not written in time, so it was not sent"
 MAX_RETRY_AFTER_S = 10.0
 """Seconds that a service may ask for before a write is sent again at once; after more, a resume may send it."""
 
@@ -309,17 +312,23 @@ def _keyed(attempt: Attempt) -> Transport:
 
 
 class _SentMark:
-    """Is called by a transport right before it sends. ``problem`` is what went wrong in it at our own side."""
+    """Is awaited by a transport right before it sends. ``problem`` is what went wrong in it at our own side; ``waits``
+    stays true where it was cut off before the record was written: nothing was sent then."""
 
-    def __init__(self, mark_sent: Callable[[], None]) -> None:
+    def __init__(self, mark_sent: Sending) -> None:
         self._mark_sent = mark_sent
         self.problem: BaseException | None = None
+        self.waits = False
 
-    def __call__(self) -> None:
+    async def __call__(self) -> None:
+        self.waits = True
         try:
-            self._mark_sent()
-        except CallRefused:
+            await self._mark_sent()
+        except asyncio.CancelledError:
             raise
         except BaseException as problem:
-            self.problem = problem
+            self.waits = False
+            if not isinstance(problem, CallRefused):
+                self.problem = problem
             raise
+        self.waits = False

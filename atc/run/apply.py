@@ -62,7 +62,7 @@ class PlanChanged(UsageError):
 # A dry run keeps its plan.
 
 
-def with_plan_kept(run: Run, found: DryRun, program: str) -> DryRun:
+async def with_plan_kept(run: Run, found: DryRun, program: str) -> DryRun:
     """Keep the plan of a dry run in its journal, if it can be applied; return what it found, with whether it is kept.
 
     What a strategy called without a program has no plan. Nor has a program that goes on from values which an earlier
@@ -103,6 +103,7 @@ def with_plan_kept(run: Run, found: DryRun, program: str) -> DryRun:
         return found
     try:
         journal.keep_plan(plan)
+        await journal.written()
     except JournalError:  # what was found is worth telling all the same
         return found
     return found.model_copy(update={"kept": True, "planned": tuple(shown.values())})

@@ -40,7 +40,7 @@ from atc.run.preamble import (
 )
 from atc.sandboxes.inputs import name_problem
 from atc.tools.tool import Toolset
-from atc.traces.stores.base import StoredRun, new_run_id
+from atc.traces.stores.base import new_run_id
 from atc.wording import outcomes
 
 if TYPE_CHECKING:
@@ -91,23 +91,10 @@ class Upcoming:
     answer_origins: Callable[[], Origins] | None = None
 
     def take(self, journal: Journal) -> Journal:
-        """Keep the journal of a task that goes on, and return it."""
-        journal.kept, self.journal = True, journal
-        return journal
-
-    def open_journal(self, stored: StoredRun | None) -> Journal:
-        """Return the conversation's journal, for this task.
-
-        Raises:
-            JournalError: it cannot be used.
-        """
-        if self.journal is None:
-            self.journal = Journal() if stored is None else stored.open_journal()
-            self.journal.kept = True
-            self._first = True
-        else:
-            self.journal = self.journal.handed_over()
-            self._first = False
+        """Keep the journal, for this task and those after it, and return it. That of the task before is handed over."""
+        self._first = journal is not self.journal
+        self.journal = journal if self._first else journal.handed_over()
+        self.journal.kept = True
         return self.journal
 
     def begin(self, broker: Broker, tools: Toolset) -> None:

@@ -7,12 +7,39 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
+from atc._host.blocking import InOrder
 from atc._host.redaction import Redactor
 from atc._records.events import Emit, Event, EventKind, unheard
 from atc.traces.stores.base import NoTrace, TraceWriter
 
 Listener = Callable[[Event], None]
 T = TypeVar("T")
+
+
+class TraceBehind:
+    """A trace that the thread of the run's journal writes: each event comes after the record that it tells of.
+
+    Args:
+        trace: which nobody else appends to.
+        writer: the thread.
+    """
+
+    def __init__(self, trace: TraceWriter, writer: InOrder) -> None:
+        self._trace, self._writer = trace, writer
+
+    def write(self, event: Event) -> None:
+        """Give an event to the thread; once that has ended, drop it."""
+        self.write_line(event.line())
+
+    def write_line(self, text: str) -> None:
+        """Give an event to the thread, as :meth:`Event.line` writes it; once that has ended, drop it."""
+        with contextlib.suppress(RuntimeError):
+            self._writer.give(self._trace.write_line, text)
+
+    def close(self) -> None:
+        """End the trace after what was given."""
+        with contextlib.suppress(RuntimeError):
+            self._writer.give(self._trace.close)
 
 
 def emitter(trace: TraceWriter, redactor: Redactor, *listeners: Listener | None) -> Emit:

@@ -31,7 +31,14 @@ from atc.tools.mcp.logins import Logins
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.openapi.text import clean
 from atc.tools.parse import json_copy
-from atc.tools.tool import AnnouncingTransport, Answered, GradedTransport, Sending, ServiceTransport
+from atc.tools.tool import (
+    AnnouncingTransport,
+    Answered,
+    GradedTransport,
+    Sending,
+    ServiceTransport,
+    unannounced,
+)
 
 _NO_READ = "its server says now that it does more than read: look it up again, and write the program anew"
 
@@ -96,10 +103,10 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Service
         Raises:
             ToolError: as :meth:`announced`.
         """
-        return (await self.announced(arguments, lambda: None)).value
+        return (await self.announced(arguments, unannounced)).value
 
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
-        """Make one call; ``sending`` is called once the server is ready.
+        """Make one call; ``sending`` is awaited once the server is ready.
 
         Raises:
             ToolError: the server cannot be reached, refuses, dies, takes too long, or says that the tool failed.
@@ -110,8 +117,8 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Service
             async with asyncio.timeout(server.timeout_s), server.connected() as (connection, client):
                 if self.reads and not server.reads_still(self.name):
                     raise ToolError(f"{self.label}: {_NO_READ}", status="changed")
+                await sending()
                 sent = True
-                sending()
                 odd = Oddities()
                 value = await self._made(connection, client, arguments, odd)
                 return Answered(value, notes=odd.notes(server.spec.secrets.value))

@@ -35,6 +35,7 @@ from atc.tools.tool import (
     OtherAddress,
     Sending,
     ServiceTransport,
+    unannounced,
 )
 
 MAX_REDIRECTS = 5
@@ -207,12 +208,12 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
         Raises:
             ToolError: as :meth:`announced`.
         """
-        return (await self.announced(arguments, lambda: None)).value
+        return (await self.announced(arguments, unannounced)).value
 
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
         """Make one call, and return with its value the next page by its ``Link`` header.
 
-        ``sending`` is called once there is a token, before the request is sent.
+        ``sending`` is awaited once there is a token, before the request is sent.
 
         Raises:
             ToolError: the arguments do not fit in a request, the service cannot be reached or refuses, or its answer
@@ -277,7 +278,7 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
         while redirects <= MAX_REDIRECTS:
             for credential in live:
                 await credential.put_on(request, client)
-            sending()
+            await sending()
             response = await client.send(request, stream=True)
             try:
                 credentials.note(operation, response.status_code)
