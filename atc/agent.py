@@ -520,7 +520,7 @@ class Agent:
             agent, dry_run = await with_kept_again(self, stored, trust_run=trust_run), bool(started.get("dry_run"))
             return (await run_given(agent, None, revises=stored.run_id, dry_run=dry_run, listener=listener)).result
         strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)
-        request = resumed_request(stored, started, answer, self._answer, images, reply)
+        request = await asyncio.to_thread(resumed_request, stored, started, answer, self._answer, images, reply)
         request = replace(request, seconds=seconds, turn=turn)
         return await self._begin(
             request, resumed=stored, strategy=strategy, opened_by=name, model=model, listener=listener

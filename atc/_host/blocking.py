@@ -103,6 +103,16 @@ def each_of(work: AsyncGenerator[T]) -> Iterator[T]:
     return results()
 
 
+async def to_its_end(work: Callable[..., T], *given: Any) -> T:
+    """Run what blocks in a thread, and wait for it also where that is cancelled: what it uses may be closed then."""
+    working = asyncio.ensure_future(asyncio.to_thread(work, *given))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        raise
+
+
 class InOrder:
     """A thread of its own that makes blocking steps, one after another, in the order in which they are given.
 

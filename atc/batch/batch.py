@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from atc._host.blocking import to_its_end
 from atc.batch.book import Begun, Book, TaskResult, not_begun
 from atc.batch.limits import NO_LIMITS, Ledger, Limits
 from atc.batch.tasks import BatchTask, tasks_of
@@ -115,18 +116,22 @@ class Batch:
             if begun is None:
                 begun = Begun(new_run_id())
                 if book is not None:
-                    book.begin(task, begun.run_id)
-            started = partial(book.started, task) if book is not None else _nothing
+                    await to_its_end(book.begin, task, begun.run_id)
+            starting: list[asyncio.Task[None]] = []
+            started = partial(_start, starting, book, task)
             left = ledger.seconds_left if ledger is not None else None
             job = Job(index, task, begun.run_id, begun.started, begun.again, self.source)
             result = await self.executor.do(number, job, left, started)
+            await asyncio.gather(*starting)
             if book is not None and not result.in_use:
-                book.end(result, task)
+                await to_its_end(book.end, result, task)
             ended(result)
 
 
-def _nothing() -> None:
-    """Nobody writes down that a run has begun."""
+def _start(starting: list[asyncio.Task[None]], book: Book | None, task: BatchTask) -> None:
+    """Begin to write down that the run of a task has begun."""
+    if book is not None:
+        starting.append(asyncio.create_task(to_its_end(book.started, task)))
 
 
 class MapOptions(TypedDict, total=False):
@@ -187,10 +192,19 @@ def executor_of(agent: Agent, on: Executor | str | None) -> Executor:
 
 
 async def _written(batch: Batch, book: Book) -> AsyncGenerator[TaskResult]:
-    with book:
-        async with aclosing(replace(batch, book=book).results()) as found:
-            async for result in found:
-                yield result
+    async with _opened(book), aclosing(replace(batch, book=book).results()) as found:
+        async for result in found:
+            yield result
+
+
+@asynccontextmanager
+async def _opened(book: Book) -> AsyncIterator[None]:
+    """The files of a book may be long, and their disk slow."""
+    try:
+        await to_its_end(book.__enter__)
+        yield
+    finally:
+        await to_its_end(book.close)
 
 
 async def _in_order(found: AsyncGenerator[TaskResult], ids: list[str]) -> AsyncGenerator[TaskResult]:

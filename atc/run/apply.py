@@ -287,7 +287,7 @@ async def apply_plan(
     changed = f"the plan of run {stored.run_id} is not what was shown, or was begun to be applied: look at it again"
     if seen is not None and (not seen or seen != planned.digest):
         raise PlanChanged(changed)
-    started = without_code(stored, planned.started, strategy_given=True) | {"images": []}
+    started = await asyncio.to_thread(without_code, stored, planned.started, strategy_given=True) | {"images": []}
     permissions = agent.permissions
     decider = None if resumed else decider_of(by=by, key=key, permissions=permissions, settings=agent.settings)
 
@@ -305,7 +305,7 @@ async def apply_plan(
             raise UsageError(f"the plan of run {stored.run_id} was not approved by an approver: apply it again")
         return Applying(plan, applied, redactor)
 
-    request = resumed_request(stored, started, None, agent._answer, (), reply)
+    request = await asyncio.to_thread(resumed_request, stored, started, None, agent._answer, (), reply)
     request = replace(request, dry_run=False, begin_apply=begin)
     author: Literal["caller", "model"] = "caller" if started.get("strategy") == GIVEN else "model"
     return await agent._begin(

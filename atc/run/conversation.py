@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from atc._host.blocking import wait_for
+from atc._host.blocking import to_its_end, wait_for
 from atc._host.redaction import Redactor
 from atc._records.events import Event
 from atc._records.origins import Origins
@@ -165,7 +165,7 @@ class Conversation:
 
     async def arun(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> Result[Any]:
         """:meth:`run` for asynchronous code."""
-        with self._next(task) as turn:
+        async with self._next(task) as turn:
             return await self._agent._begin(self._agent._request(task, answer=answer, turn=turn, **options))
 
     async def stream(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> AsyncIterator[Event]:
@@ -174,7 +174,7 @@ class Conversation:
         Raises:
             As :meth:`run`, after the events that came before.
         """
-        with self._next(task) as turn:
+        async with self._next(task) as turn:
             request = self._agent._request(task, answer=answer, turn=turn, **options)
             async with contextlib.aclosing(self._agent._events(request)) as events:
                 async for event in events:
@@ -207,7 +207,7 @@ class Conversation:
             try:
                 return await self._agent._go_on(stored, answer=answer, images=images, turn=turn)
             finally:
-                self._ended(self._turns[-1].task, turn)
+                await self._ended(self._turns[-1].task, turn)
 
     def close(self) -> None:
         """End the conversation: its journal is closed. The agent stays open, for others.
@@ -226,7 +226,7 @@ class Conversation:
 
     async def aclose(self) -> None:
         """:meth:`close` for asynchronous code."""
-        self.close()
+        await to_its_end(self.close)
 
     def __enter__(self) -> Self:
         return self
@@ -238,7 +238,7 @@ class Conversation:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self.close()
+        await self.aclose()
 
     # -- one task ------------------------------------------------------------------------------------------------------
 
@@ -255,8 +255,8 @@ class Conversation:
         finally:
             self._busy.release()
 
-    @contextlib.contextmanager
-    def _next(self, task: str) -> Iterator[Upcoming]:
+    @contextlib.asynccontextmanager
+    async def _next(self, task: str) -> AsyncIterator[Upcoming]:
         with self._held():
             if self._pending:
                 raise UsageError(outcomes.conversation_waits(self.id, len(self._turns), self._pending, "resume()"))
@@ -275,13 +275,13 @@ class Conversation:
             try:
                 yield turn
             finally:
-                self._ended(task, turn)
+                await self._ended(task, turn)
 
-    def _ended(self, task: str, turn: Upcoming) -> None:
+    async def _ended(self, task: str, turn: Upcoming) -> None:
         journal, result = turn.journal, turn.result
         if turn.goes_on and not turn.began:
             if journal is not None:
-                journal.release()
+                await to_its_end(journal.release)
             return  # it waits on
         self._journal = journal
         if journal is None or not turn.began:
@@ -300,7 +300,7 @@ class Conversation:
             self._origins[f"answer_{turn.number}"] = turn.answer_origins
         self._pending = result.pending if result is not None else ()
         if self._pending:  # who decides opens the journal
-            journal.release()
+            await to_its_end(journal.release)
             self._journal = None
 
     def _turn(self, task: str, number: int, result: Result | None, made: list[CallEntry]) -> Turn:

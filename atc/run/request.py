@@ -67,6 +67,7 @@ class Request:
         parks: of a resumed run, whether it was begun with ``approve="park"``: it goes on so where nobody can be asked.
         seconds: that the run may take at most, beside the limit of the settings; ``None``: no more limit.
         begin_apply: of a run that applies its plan, says so in the journal, and returns what holds the writes to it.
+        claim: notes whose the run is, in a thread, once it has its place and before it can do anything.
     """
 
     task: str
@@ -82,6 +83,7 @@ class Request:
     parks: bool = False
     seconds: float | None = None
     begin_apply: Callable[[Journal, Redactor], Applying] | None = None
+    claim: Callable[[], None] | None = None
 
     def settings(self, own: Settings) -> Settings:
         """Return the agent's own settings, with what this run changes of them."""
@@ -280,7 +282,7 @@ async def records_of(
     turn, trace = request.turn, None
     journal = None if turn is None or resumed else turn.journal
     if stored is not None:
-        opened, trace = await _in_a_thread(store, stored, journal, resumed=resumed)
+        opened, trace = await _in_a_thread(request.claim, store, stored, journal, resumed=resumed)
     else:
         opened = journal or Journal()
     if turn is not None:
@@ -311,7 +313,7 @@ def refuse_undone(journal: Journal, run_id: str) -> None:
 
 
 async def _in_a_thread(
-    store: RunStore, stored: StoredRun, kept: Journal | None, *, resumed: bool
+    claim: Callable[[], None] | None, store: RunStore, stored: StoredRun, kept: Journal | None, *, resumed: bool
 ) -> tuple[Journal, TraceWriter]:
     """The journal may be long, as the trace that it is held against may be, and a database may be slow."""
 
@@ -322,6 +324,8 @@ async def _in_a_thread(
         try:
             if resumed:
                 journal.require(stored.begun_writes())
+            if claim is not None:
+                claim()
             journal.write_behind()
             return journal, stored.open_trace()
         except BaseException:

@@ -377,7 +377,7 @@ async def written_behind(stored: StoredRun) -> AsyncIterator[tuple[Journal, InOr
     """
     journal = await asyncio.to_thread(opened, stored)
     try:
-        journal.write_behind()
+        await asyncio.to_thread(journal.write_behind)
         assert journal.writer is not None
         yield journal, journal.writer
     finally:
