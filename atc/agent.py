@@ -58,6 +58,7 @@ from atc.traces.telemetry.seam import open_telemetry
 if TYPE_CHECKING:
     from atc.batch.batch import MapOptions
     from atc.batch.book import TaskResult
+    from atc.calls.journal import Journal
     from atc.calls.parking import Elsewhere
     from atc.calls.permissions import Permissions
     from atc.programs.answers.types import AnswerType
@@ -585,7 +586,7 @@ class Agent:
             about = started(run.run_id, run.model, (strategy.name, opened_by), len(self.tools), asked)
             run.emit("run_started", about | request.for_trace())
             if run.stored is not None:  # old runs go while the model writes
-                stack.push_async_callback(asyncio.wait, [asyncio.create_task(self._prune())])
+                stack.push_async_callback(asyncio.wait, [asyncio.create_task(self._prune(run.broker.journal))])
             try:
                 if resumed is not None:
                     await asyncio.to_thread(run.with_author().restore, resumed)
@@ -696,7 +697,10 @@ class Agent:
 
         await settle_resumed(self, journal, resumed, run.emit)
 
-    async def _prune(self) -> None:
+    async def _prune(self, journal: Journal) -> None:
+        """The run counts, so its trace must be there."""
+        if journal.writer is not None:
+            await journal.writer.made()
         kept, days = self.settings.runs_kept, self.settings.runs_kept_days
         await asyncio.to_thread(prune, self.store, kept, days=days, at_most=DELETED_AT_ONCE)
 
