@@ -698,9 +698,7 @@ class Agent:
         await settle_resumed(self, journal, resumed, run.emit)
 
     async def _prune(self, journal: Journal) -> None:
-        """The run counts, so its trace must be there."""
-        if journal.writer is not None:
-            await journal.writer.made()
+        await journal.written()  # the run counts, so its trace must be there
         kept, days = self.settings.runs_kept, self.settings.runs_kept_days
         await asyncio.to_thread(prune, self.store, kept, days=days, at_most=DELETED_AT_ONCE)
 

@@ -9,7 +9,7 @@ import os
 import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -101,49 +101,6 @@ def each_of(work: AsyncGenerator[T]) -> Iterator[T]:
 
     ready = threading.Event()
     return results()
-
-
-async def to_its_end(work: Callable[..., T], *given: Any) -> T:
-    """Run what blocks in a thread, and wait for it also where that is cancelled: what it uses may be closed then."""
-    working = asyncio.ensure_future(asyncio.to_thread(work, *given))
-    try:
-        return await asyncio.shield(working)
-    except asyncio.CancelledError:
-        await asyncio.wait([working])
-        raise
-
-
-class InOrder:
-    """A thread of its own that makes blocking steps, one after another, in the order in which they are given.
-
-    Args:
-        name: of the thread. It is started here: whoever makes this waits for that.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._pool = ThreadPoolExecutor(1, name)
-        self._last: Future[object] = self._pool.submit(int)
-
-    def give(self, step: Callable[..., object], *given: Any) -> None:
-        """Have a step made after those that were given before. It must not raise.
-
-        Raises:
-            RuntimeError: the thread has ended.
-        """
-        self._last = self._pool.submit(step, *given)
-
-    def wait(self) -> None:
-        """Wait until all that was given so far is made."""
-        self._last.result()
-
-    async def made(self) -> None:
-        """Wait in the event loop until all that was given so far is made. Cancelled, nobody waits, and it is made."""
-        if not self._last.done():
-            await asyncio.shield(asyncio.wrap_future(self._last))  # unshielded, a step that waits would be dropped
-
-    def end(self) -> None:
-        """Let the thread end after the last step."""
-        self._pool.shutdown(wait=False)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

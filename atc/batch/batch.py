@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from atc._host.blocking import to_its_end
 from atc.batch.book import Begun, Book, TaskResult, not_begun
 from atc.batch.limits import NO_LIMITS, Ledger, Limits
 from atc.batch.tasks import BatchTask, tasks_of
@@ -116,22 +115,18 @@ class Batch:
             if begun is None:
                 begun = Begun(new_run_id())
                 if book is not None:
-                    await to_its_end(book.begin, task, begun.run_id)
-            starting: list[asyncio.Task[None]] = []
-            started = partial(_start, starting, book, task)
+                    await book.in_thread(book.begin, task, begun.run_id)
+            started = partial(book.started, task) if book is not None else _nothing
             left = ledger.seconds_left if ledger is not None else None
             job = Job(index, task, begun.run_id, begun.started, begun.again, self.source)
             result = await self.executor.do(number, job, left, started)
-            await asyncio.gather(*starting)
             if book is not None and not result.in_use:
-                await to_its_end(book.end, result, task)
+                await book.in_thread(book.end, result, task)
             ended(result)
 
 
-def _start(starting: list[asyncio.Task[None]], book: Book | None, task: BatchTask) -> None:
-    """Begin to write down that the run of a task has begun."""
-    if book is not None:
-        starting.append(asyncio.create_task(to_its_end(book.started, task)))
+def _nothing() -> None:
+    """Nobody writes down that a run has begun."""
 
 
 class MapOptions(TypedDict, total=False):
@@ -192,19 +187,13 @@ def executor_of(agent: Agent, on: Executor | str | None) -> Executor:
 
 
 async def _written(batch: Batch, book: Book) -> AsyncGenerator[TaskResult]:
-    async with _opened(book), aclosing(replace(batch, book=book).results()) as found:
-        async for result in found:
-            yield result
-
-
-@asynccontextmanager
-async def _opened(book: Book) -> AsyncIterator[None]:
-    """The files of a book may be long, and their disk slow."""
     try:
-        await to_its_end(book.__enter__)
-        yield
+        await book.in_thread(book.__enter__)
+        async with aclosing(replace(batch, book=book).results()) as found:
+            async for result in found:
+                yield result
     finally:
-        await to_its_end(book.close)
+        await asyncio.to_thread(book.close)
 
 
 async def _in_order(found: AsyncGenerator[TaskResult], ids: list[str]) -> AsyncGenerator[TaskResult]:

@@ -53,11 +53,6 @@ __all__ = ["Broker", "CallPolicy", "Stage", "check_schemas"]
 FEW_LEFT, FEW_PART = 20, 10
 """Calls that are left of a run when one of its calls says so: so many, or one in ten of a run that may make fewer."""
 
-STORE_WAITING_S = 1.0
-"""Seconds after which a run says that it waits for its journal."""
-MAX_UNWRITTEN = 10_000_000
-"""Characters of records that wait to be written while reads go on."""
-
 Stage = Callable[[Attempt], Awaitable[CallReply | None]]
 """One step of a call: a reply ends the call, ``None`` lets it go on, and a ToolError refuses or fails it."""
 
@@ -467,7 +462,7 @@ class Broker:
         refuse_effect(attempt.effect, dry_run=self.dry_run)
         if attempt.reads:
             self._approving.parking.note_read()
-        if self.journal.unwritten > MAX_UNWRITTEN:
+        if (behind := self.journal.behind) is not None and behind.unwritten > self.policy.unwritten:
             await self.written()
         attempt.idempotency = self._key_of(attempt)
         attempt.masked = masked = self.redactor.value(attempt.arguments)
@@ -608,7 +603,7 @@ class Broker:
                 stack.enter_context(self.waiting())
                 self.emit("store_waiting", {"journal": self.journal.name})
 
-            stack.callback(asyncio.get_running_loop().call_later(STORE_WAITING_S, notice).cancel)
+            stack.callback(asyncio.get_running_loop().call_later(self.policy.notice_s, notice).cancel)
             yield
 
     def _failed(self, attempt: Attempt, error: ToolError) -> ToolError:

@@ -28,6 +28,7 @@ answer is made anew; one that did not is refused until a task has an answer; one
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
 import json
@@ -37,7 +38,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from atc import wording
-from atc._host.blocking import InOrder
 from atc._records.origins import CallOrigins
 from atc._records.records import Replacement
 from atc.calls.entry import (
@@ -695,24 +695,15 @@ class Journal:
                 self.fail(entry, surely_not_done=True, message=message)
 
     def write_behind(self) -> None:
-        """Have a thread of its own write the records from now on, in their order. What says "on disk before this
-        returns" is on disk before :meth:`written` returns then, and before any write that is begun later is sent."""
-        if self._file is not None and self._behind is None:
+        """Have a thread of its own write the records from now on, in their order. What is "on disk before this returns"
+        is there before :meth:`written` returns then, and before any write is sent that is begun later."""
+        if self._file is not None and self.behind is None:
             self._file = WrittenBehind(self._file)
 
     @property
-    def _behind(self) -> WrittenBehind | None:
+    def behind(self) -> WrittenBehind | None:
+        """Return the records that a thread writes; ``None`` where none does."""
         return self._file if isinstance(self._file, WrittenBehind) else None
-
-    @property
-    def writer(self) -> InOrder | None:
-        """Return the thread that writes the records; ``None`` where there is none."""
-        return None if self._behind is None else self._behind.writer
-
-    @property
-    def unwritten(self) -> int:
-        """Return how many characters of records wait to be written."""
-        return 0 if self._behind is None else self._behind.unwritten
 
     async def written(self) -> None:
         """Wait until all that was written down so far is on disk, where a thread writes it.
@@ -720,8 +711,8 @@ class Journal:
         Raises:
             JournalError: it cannot be.
         """
-        if self._behind is not None:
-            await self._behind.written()
+        if self.behind is not None:
+            await self.behind.written()
 
     def close(self) -> None:
         """Close the file, unless it is kept. No call is begun, sent or answered from now on."""
@@ -730,20 +721,21 @@ class Journal:
             self._file.close()
 
     async def aclose(self) -> None:
-        """:meth:`close`, and wait until that is done, where a thread writes."""
+        """:meth:`close`, and wait for a thread that writes: it ends with a file that is not kept."""
         self.close()
-        if self.writer is not None:
-            await self.writer.made()
-            if not self.kept:
-                self.writer.end()
+        if self.behind is not None:
+            try:
+                await asyncio.wrap_future(self.behind.writer.submit(int))
+            finally:
+                if not self.kept:
+                    self.behind.writer.shutdown(wait=False)
 
     def release(self) -> None:
         """Close the file, also if it is kept; a thread that writes is waited for."""
         self.kept = False
         self.close()
-        if self.writer is not None:
-            self.writer.wait()
-            self.writer.end()
+        if self.behind is not None:
+            self.behind.writer.shutdown()
 
     def handed_over(self) -> Journal:
         """Return this journal for the next task, open. What an earlier task left behind holds this one, now closed."""

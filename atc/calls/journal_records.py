@@ -22,13 +22,14 @@ other calls, so what was sent is sent once more.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from atc._host.blocking import InOrder
 from atc._records.origins import CallOrigins, data_flow
 from atc._records.packing import pack, unpack
 from atc._records.records import DataFlow, Replacement
@@ -119,38 +120,43 @@ class PeekedRecords:
 
 
 class WrittenBehind:
-    """Records that a thread writes, in the order in which they are given: an event loop does not wait for a disk.
+    """Records that a thread writes, in the order in which they are given: no event loop waits for a disk.
 
     Args:
         records: which nobody else appends to any more.
 
     Attributes:
-        writer: the thread. The events of the run are written in it, too, each after the record that it tells of.
-        unwritten: characters of the records that are given and not written yet.
+        writer: the thread. It writes the events of the run, too, each after the record that it tells of.
     """
 
     def __init__(self, records: Records) -> None:
-        self.writer = InOrder("atc-journal")
-        self.name, self.marks, self.unwritten = records.name, records.marks, 0
-        self._records = records
+        self.name, self.marks = records.name, records.marks
+        self._records, self._given, self._done = records, 0, 0
         self._problem: BaseException | None = None
+        self.writer = ThreadPoolExecutor(1, "atc-journal")
+        self.writer.submit(int)  # it is started here, and not where an event loop would wait for that
+
+    @property
+    def unwritten(self) -> int:
+        """Return how many characters of records were given and are not written yet."""
+        return self._given - self._done
 
     def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
         """Read all of them (:meth:`Records.read`)."""
         self._records.read(apply)
 
     def append(self, record: str, *, sync: bool, mark: bool = False) -> None:
-        """Give a record to the thread. That it cannot be written is raised by what comes after it.
+        """Give a record to the thread. That it could not be written is raised by what comes after it.
 
         Raises:
             JournalError: one before it could not be written.
         """
         self._check()
+        self._given += len(record)
         try:
-            self.writer.give(self._write, record, sync, mark)
+            self.writer.submit(self._write, record, sync, mark)
         except RuntimeError as ended:  # the interpreter ends
             raise JournalError(f"cannot write the journal {self.name}: {ended}") from None
-        self.unwritten += len(record)
 
     async def written(self) -> None:
         """Wait until all that was given so far is written.
@@ -158,13 +164,13 @@ class WrittenBehind:
         Raises:
             JournalError: it could not be.
         """
-        await self.writer.made()
+        await asyncio.wrap_future(self.writer.submit(int))
         self._check()
 
     def close(self) -> None:
-        """Let go of them when all that was given is written."""
-        with contextlib.suppress(RuntimeError):  # it was closed before
-            self.writer.give(self._records.close)
+        """Let go of them once all that was given is written."""
+        with contextlib.suppress(RuntimeError):  # the thread has ended, and they are closed
+            self.writer.submit(self._records.close)
 
     def _write(self, record: str, sync: bool, mark: bool) -> None:
         if self._problem is None:  # else nothing may follow
@@ -172,7 +178,7 @@ class WrittenBehind:
                 self._records.append(record, sync=sync, mark=mark)
             except BaseException as problem:
                 self._problem = problem
-        self.unwritten -= len(record)
+        self._done += len(record)
 
     def _check(self) -> None:
         if self._problem is not None:

@@ -46,6 +46,8 @@ class CallPolicy:
         read_attempts: how often a read is tried in all, if it fails with a passing error. A write is tried once.
         retry_wait_s: the first pause between two tries; it doubles, with jitter, unless the service names its own.
             Where the pause would outlast ``call_timeout_s`` there is no further try.
+        unwritten: characters of the journal that wait to be written while reads go on.
+        notice_s: seconds after which a run says that it waits for its journal.
         replay: answer repeated calls from the journal and refuse to repeat an effect. Off only to measure its worth.
     """
 
@@ -55,6 +57,8 @@ class CallPolicy:
     max_values: int = 100_000
     read_attempts: int = 3
     retry_wait_s: float = 0.3
+    unwritten: int = 10_000_000
+    notice_s: float = 1.0
     replay: bool = True
 
 

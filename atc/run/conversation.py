@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from atc._host.blocking import to_its_end, wait_for
+from atc._host.blocking import wait_for
 from atc._host.redaction import Redactor
 from atc._records.events import Event
 from atc._records.origins import Origins
@@ -226,7 +226,7 @@ class Conversation:
 
     async def aclose(self) -> None:
         """:meth:`close` for asynchronous code."""
-        await to_its_end(self.close)
+        await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Self:
         return self
@@ -281,7 +281,7 @@ class Conversation:
         journal, result = turn.journal, turn.result
         if turn.goes_on and not turn.began:
             if journal is not None:
-                await to_its_end(journal.release)
+                await asyncio.to_thread(journal.release)
             return  # it waits on
         self._journal = journal
         if journal is None or not turn.began:
@@ -300,7 +300,7 @@ class Conversation:
             self._origins[f"answer_{turn.number}"] = turn.answer_origins
         self._pending = result.pending if result is not None else ()
         if self._pending:  # who decides opens the journal
-            await to_its_end(journal.release)
+            await asyncio.to_thread(journal.release)
             self._journal = None
 
     def _turn(self, task: str, number: int, result: Result | None, made: list[CallEntry]) -> Turn:

@@ -287,16 +287,16 @@ async def records_of(
         opened = journal or Journal()
     if turn is not None:
         opened = turn.take(opened)
-    return opened, NoTrace() if trace is None or opened.writer is None else TraceBehind(trace, opened.writer)
+    return opened, NoTrace() if trace is None or opened.behind is None else TraceBehind(trace, opened.behind.writer)
 
 
 def traceback_keeper(stored: StoredRun | None, journal: Journal) -> KeepTraceback | None:
     """Return what keeps the traceback of a call's exception beside a run, in the thread that writes it."""
-    if stored is None or (writer := journal.writer) is None:
+    if stored is None or (behind := journal.behind) is None:
         return None
 
     def keep(number: int, text: str) -> str:
-        writer.give(stored.keep_traceback, number, text)
+        behind.writer.submit(stored.keep_traceback, number, text)
         return stored.traceback_place(number)
 
     return keep

@@ -13,12 +13,12 @@ import asyncio
 import getpass
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from atc._host.blocking import InOrder
 from atc._host.redaction import Redactor
 from atc._records.events import CallSettled, Emit, Event, unheard
 from atc._records.packing import as_text
@@ -284,7 +284,7 @@ async def settle_run(agent: Agent, run_id: str, numbers: Sequence[int] | None = 
     noting = _noting(stored, Redactor(agent.settings.secrets))
     async with written_behind(stored) as (journal, writer):
         given_up, timeout_s = await asyncio.to_thread(_given_up_at, stored)
-        noted = partial(writer.give, noting)
+        noted = partial(writer.submit, noting)
         return await Settling(agent, journal, stored.run_id, given_up, timeout_s, noted).settle(numbers)
 
 
@@ -369,7 +369,7 @@ def opened(stored: StoredRun) -> Journal:
 
 
 @asynccontextmanager
-async def written_behind(stored: StoredRun) -> AsyncIterator[tuple[Journal, InOrder]]:
+async def written_behind(stored: StoredRun) -> AsyncIterator[tuple[Journal, Executor]]:
     """Hold the journal of a kept run for a block, and the thread that writes it.
 
     Raises:
@@ -378,8 +378,8 @@ async def written_behind(stored: StoredRun) -> AsyncIterator[tuple[Journal, InOr
     journal = await asyncio.to_thread(opened, stored)
     try:
         await asyncio.to_thread(journal.write_behind)
-        assert journal.writer is not None
-        yield journal, journal.writer
+        assert journal.behind is not None
+        yield journal, journal.behind.writer
     finally:
         await journal.aclose()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from concurrent.futures import Executor
 from typing import Any, TypeVar
 
-from atc._host.blocking import InOrder
 from atc._host.redaction import Redactor
 from atc._records.events import Emit, Event, EventKind, unheard
 from atc.traces.stores.base import NoTrace, TraceWriter
@@ -21,25 +21,25 @@ class TraceBehind:
 
     Args:
         trace: which nobody else appends to.
-        writer: the thread.
+        writer: the thread. What comes after its end is dropped.
     """
 
-    def __init__(self, trace: TraceWriter, writer: InOrder) -> None:
+    def __init__(self, trace: TraceWriter, writer: Executor) -> None:
         self._trace, self._writer = trace, writer
 
     def write(self, event: Event) -> None:
-        """Give an event to the thread; once that has ended, drop it."""
+        """Have an event written."""
         self.write_line(event.line())
 
     def write_line(self, text: str) -> None:
-        """Give an event to the thread, as :meth:`Event.line` writes it; once that has ended, drop it."""
+        """Have an event written, as :meth:`Event.line` writes it."""
         with contextlib.suppress(RuntimeError):
-            self._writer.give(self._trace.write_line, text)
+            self._writer.submit(self._trace.write_line, text)
 
     def close(self) -> None:
         """End the trace after what was given."""
         with contextlib.suppress(RuntimeError):
-            self._writer.give(self._trace.close)
+            self._writer.submit(self._trace.close)
 
 
 def emitter(trace: TraceWriter, redactor: Redactor, *listeners: Listener | None) -> Emit:

@@ -73,12 +73,14 @@ class Host:
         self.told = asyncio.Event()
         self.journal = Journal(path)
         self.journal.write_behind()
+        assert self.journal.behind is not None
+        self.behind = self.journal.behind
         tools = [make_tool("book", self._book, Effect.WRITE), make_tool("look", lambda arguments: 1)]
         self.broker = Broker(
             tools=Toolset(tools),
             journal=self.journal,
             emit=self._hear,
-            policy=CallPolicy(call_timeout_s=timeout_s),
+            policy=CallPolicy(call_timeout_s=timeout_s, notice_s=0.01, unwritten=1_000),
             approval=Approval("always"),
         )
         self.broker.begin_program()
@@ -113,11 +115,8 @@ class Host:
 
 
 @pytest.mark.parametrize("record", RECORDS[:2])
-def test_a_write_is_sent_once_its_record_is_on_disk_and_others_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: Record
-) -> None:
+def test_a_write_is_sent_once_its_record_is_on_disk_and_others_go_on(tmp_path: Path, record: Record) -> None:
     """Those of other runs, and the reads of its own. A process that dies meanwhile has done nothing."""
-    monkeypatch.setattr("atc.calls.broker.STORE_WAITING_S", 0.01)
 
     async def main() -> None:
         waits = Host(tmp_path / "journal.jsonl")
@@ -198,9 +197,7 @@ def test_a_record_that_cannot_be_written_ends_the_run_before_anything_more_is_se
     asyncio.run(main())
 
 
-def test_what_waits_to_be_written_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("atc.calls.broker.MAX_UNWRITTEN", 1_000)
-
+def test_what_waits_to_be_written_is_bounded(tmp_path: Path) -> None:
     async def main() -> None:
         host = Host(tmp_path / "journal.jsonl")
         with Disk("begin").stood() as disk:
@@ -216,9 +213,9 @@ def test_what_waits_to_be_written_is_bounded(tmp_path: Path, monkeypatch: pytest
             assert 1 < made < 20
             disk.goes_on.set()
             assert (await reading).value == (await write).value == 1
-        assert host.journal.unwritten < 1_000
+        assert host.behind.unwritten < 1_000
         await host.journal.aclose()
-        assert host.journal.unwritten == 0
+        assert host.behind.unwritten == 0
 
     asyncio.run(main())
 

@@ -24,7 +24,15 @@ WATCHED = (
 )
 OPENING = (JournalFile, PostgresRecords)
 """They open what they write as they are made."""
-HARMLESS = ("FileStore.run", "PostgresStore.run", "kept_in_doubt", "traceback_place", "Book.check", "Book.done")
+HARMLESS = (
+    "FileStore.run",
+    "PostgresStore.run",
+    "kept_in_doubt",
+    "traceback_place",
+    "Book.check",
+    "Book.done",
+    "Book.started",
+)
 """Methods that reach neither a disk nor a server."""
 TESTS = str(Path(__file__).parents[1])
 PRODUCT = tuple(str(Path(__file__).parents[2] / folder) for folder in ("atc", "research/atc_research"))
