@@ -25,13 +25,8 @@ WATCHED = (
 OPENING = (JournalFile, PostgresRecords)
 """They open what they write as they are made."""
 HARMLESS = (
-    "FileStore.run",
-    "PostgresStore.run",
-    "kept_in_doubt",
-    "traceback_place",
-    "Book.check",
-    "Book.done",
-    "Book.started",
+    *("FileStore.run", "PostgresStore.run", "kept_in_doubt", "traceback_place"),
+    *("Book.check", "Book.done", "Book.started", "Book.in_thread"),
 )
 """Methods that reach neither a disk nor a server."""
 TESTS = str(Path(__file__).parents[1])
