@@ -27,10 +27,6 @@ class TraceBehind:
     def __init__(self, trace: TraceWriter, writer: Executor) -> None:
         self._trace, self._writer = trace, writer
 
-    def write(self, event: Event) -> None:
-        """Have an event written."""
-        self.write_line(event.line())
-
     def write_line(self, text: str) -> None:
         """Have an event written, as :meth:`Event.line` writes it."""
         with contextlib.suppress(RuntimeError):

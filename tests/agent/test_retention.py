@@ -35,7 +35,7 @@ def kept(store: FileStore, day: int, *, doubt: bool = False) -> FileRun:
         journal.succeed(entry, "booked")
     journal.close()
     writer = FileTrace(run.trace)
-    writer.write(Event("run_started", {"task": f"day {day}", "model": "none"}))
+    writer.write_line(Event("run_started", {"task": f"day {day}", "model": "none"}).line())
     writer.close()
     return run
 

@@ -26,7 +26,7 @@ def stored(tmp_path: Path) -> FileRun:
 def write(stored: FileRun, *events: Event) -> None:
     writer = FileTrace(stored.trace)
     for event in events:
-        writer.write(event)
+        writer.write_line(event.line())
     writer.close()
 
 
@@ -62,12 +62,12 @@ def test_lines_that_are_no_events_are_left_out(stored: FileRun) -> None:
 
 def test_a_disk_that_is_full_ends_the_trace_and_not_the_run(stored: FileRun, caplog: pytest.LogCaptureFixture) -> None:
     writer = FileTrace(stored.trace)
-    writer.write(Event("answered", {"value": 1}))
+    writer.write_line(Event("answered", {"value": 1}).line())
     with open("/dev/full", "wb", buffering=0) as full:
         writer._file = full  # type: ignore[assignment]
         with caplog.at_level(logging.WARNING):
             for _ in range(3):
-                writer.write(Event("answered", {"value": 2}))
+                writer.write_line(Event("answered", {"value": 2}).line())
     assert [record.message for record in caplog.records] == [
         f"the trace {stored.trace} ends here: No space left on device"
     ]

@@ -326,7 +326,7 @@ def test_each_request_of_a_conversation_has_its_own_lessons(tmp_path: Path) -> N
     )
     for turn, run in enumerate((first, second)):
         for event in run.events(turn):
-            trace.write(event)
+            trace.write_line(event.line())
     trace.close()
     one, two = all_lessons(stored, TOOLS)
     assert one.id != two.id

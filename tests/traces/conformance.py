@@ -26,13 +26,13 @@ def wrote(run: StoredRun, *, done: bool = True, events: int = 2) -> None:
     journal = run.open_journal()
     trace = run.open_trace()
     journal.begin_attempt()
-    trace.write(Event("run_started", {"task": "t", "model": "none"}, 1.0))
+    trace.write_line(Event("run_started", {"task": "t", "model": "none"}, 1.0).line())
     entry = journal.begin(1, KEY, {"n": 1}, Effect.WRITE)
     journal.send(entry)
     if done:
         journal.succeed(entry, "booked \0 ü \ud83d")
     for number in range(events - 1):
-        trace.write(Event("answered", {"value": "ü\0\ud83d", "number": number}, 2.0))
+        trace.write_line(Event("answered", {"value": "ü\0\ud83d", "number": number}, 2.0).line())
     trace.close()
     journal.close()
 
@@ -103,9 +103,9 @@ def a_trace_goes_on_where_it_ended(opened: Opened) -> None:
     wrote(opened().run(OLD))
     before = opened().run(OLD).version()
     trace = opened().run(OLD).open_trace()
-    trace.write(Event("run_ended", {"status": "failed"}, 3.0))
+    trace.write_line(Event("run_ended", {"status": "failed"}, 3.0).line())
     trace.close()
-    trace.write(Event("run_ended", {"status": "late"}, 4.0))
+    trace.write_line(Event("run_ended", {"status": "late"}, 4.0).line())
     run = opened().run(OLD)
     assert [event["kind"] for event in run.events()] == ["run_started", "answered", "run_ended"]
     assert run.last("run_ended") == {"status": "failed"}

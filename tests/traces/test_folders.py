@@ -37,7 +37,7 @@ def mode(path: Path) -> int:
 def test_all_that_is_made_is_the_owner_s_alone(tmp_path: Path) -> None:
     run = FileStore(tmp_path / "state" / "atc" / "runs").run(new_run_id())
     run.make()
-    FileTrace(run.trace).write(Event("answered", {}))
+    FileTrace(run.trace).write_line(Event("answered", {}).line())
     Journal(run.journal).close()
     run.keep_traceback(1, "x")
     for folder in (run.folder, run.folder.parent, tmp_path / "state" / "atc", tmp_path / "state"):
@@ -53,7 +53,7 @@ def test_what_was_open_is_closed(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     for path in (run.folder.parent, run.folder, run.trace, run.journal):
         path.chmod(0o777)
     run.make()
-    FileTrace(run.trace).write(Event("answered", {}))
+    FileTrace(run.trace).write_line(Event("answered", {}).line())
     Journal(run.journal).close()
     assert [mode(each) for each in (run.folder.parent, run.folder, run.trace, run.journal)] == [0o700] * 2 + [0o600] * 2
     (tmp_path / "notes").mkdir()
@@ -123,7 +123,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileRun:
         "strategy_given": f"{evil}:Own", "source": json.dumps({"tools": [str(evil)], "openapi": ["service_url=http://evil.example"]}),
         "answer": {"type": "Own", "schema": {"type": "integer"}, "opened_by": f"{evil}:Own"},
     }  # fmt: skip
-    FileTrace(run.trace).write(Event("run_started", started))
+    FileTrace(run.trace).write_line(Event("run_started", started).line())
     Journal(run.journal).close()
     run.folder.parent.chmod(0o777)
     return run

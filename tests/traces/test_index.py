@@ -40,7 +40,7 @@ def made(store: FileStore, number: int, task: str = "Rome", status: str = "answe
 
 def write(run: FileRun, kind: Any, **data: Any) -> None:
     trace = run.open_trace()
-    trace.write(Event(kind, data, at=1_750_000_000.0))
+    trace.write_line(Event(kind, data, at=1_750_000_000.0).line())
     trace.close()
 
 
@@ -327,7 +327,7 @@ def test_a_run_that_was_killed_and_resumed_is_counted_as_one(store: FileStore) -
         ("run_ended", {"status": "answered", "answer": "7", "value": 7, "usage": {"seconds": 6.0}}),
     ]
     for n, (kind, data) in enumerate(kinds):
-        trace.write(Event(kind, data, at=1_750_000_000.0 + n + (3_600 if n > 4 else 0)))
+        trace.write_line(Event(kind, data, at=1_750_000_000.0 + n + (3_600 if n > 4 else 0)).line())
     trace.close()
     row = RunIndex(store).latest()[0]
     assert (row.seconds, row.calls, row.replayed, row.revisions) == (10.0, 3, 1, 2)

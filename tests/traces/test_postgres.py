@@ -58,7 +58,7 @@ def test_a_list_of_10_000_runs_takes_few_queries(
 ) -> None:
     index = RunIndex(store)
     trace = made(store).open_trace()
-    trace.write(Event("run_started", {"task": "the one without a summary", "model": "m"}, 1.0))
+    trace.write_line(Event("run_started", {"task": "the one without a summary", "model": "m"}, 1.0).line())
     trace.close()
     assert [row.task for row in index.latest()] == ["the one without a summary"]
     with psycopg.connect(address, autocommit=True) as connection:
@@ -197,7 +197,7 @@ def test_after_a_takeover_the_database_refuses_what_the_old_one_writes(store: Po
     run = made(store)
     old, trace = run.open_journal(), run.open_trace()
     old.begin_attempt()
-    trace.write(Event("run_started", {"task": "t", "model": "none"}))
+    trace.write_line(Event("run_started", {"task": "t", "model": "none"}).line())
     entry = old.begin(1, KEY, {"n": 1}, Effect.WRITE)
     with psycopg.connect(address, autocommit=True) as other:  # nobody renews it, as where a process was stopped
         other.execute("UPDATE atc.runs SET lease_until = clock_timestamp() - interval '1 s'")
@@ -209,7 +209,7 @@ def test_after_a_takeover_the_database_refuses_what_the_old_one_writes(store: Po
     assert not entry.sent
     with pytest.raises(JournalError, match="closed"):
         old.fail(entry, surely_not_done=True, message="late")
-    trace.write(Event("answered", {"value": "late"}))
+    trace.write_line(Event("answered", {"value": "late"}).line())
     trace.close()
     assert [event["kind"] for event in run.events()] == ["run_started"]
     new.begin_attempt()

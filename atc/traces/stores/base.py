@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol
 
-from atc._records.events import Event
 from atc.calls.entry import CallEntry
 from atc.calls.journal import Journal
 from atc.calls.journal_records import PeekedRecords
@@ -53,9 +52,6 @@ class TraceWriter(Protocol):
     lose is in its journal.
     """
 
-    def write(self, event: Event) -> None:
-        """Append an event. Never raises: a trace that cannot be written ends."""
-
     def write_line(self, text: str) -> None:
         """Append an event as :meth:`Event.line` writes it. Never raises: a trace that cannot be written ends."""
 
@@ -65,9 +61,6 @@ class TraceWriter(Protocol):
 
 class NoTrace:
     """The trace of a run that is not kept."""
-
-    def write(self, event: Event) -> None:
-        """Drop an event."""
 
     def write_line(self, text: str) -> None:
         """Drop an event."""

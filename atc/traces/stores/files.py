@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from atc._host.files import close_file, locked, make_private, others_can_write, why_strange
-from atc._records.events import Event
 from atc.calls.journal import Journal
 from atc.errors import EnvironmentProblem, JournalError, UsageError
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun, shortened
@@ -39,11 +38,6 @@ class FileTrace:
         self.path = path
         self._file: BinaryIO | None = None
         self._ended = False
-
-    def write(self, event: Event) -> None:
-        """Append an event. Never raises: a trace that cannot be written ends."""
-        if not self._ended:
-            self.write_line(event.line())
 
     def write_line(self, text: str) -> None:
         """Append an event as :meth:`Event.line` writes it. Never raises: a trace that cannot be written ends."""

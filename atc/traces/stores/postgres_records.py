@@ -20,7 +20,6 @@ from typing import Any
 
 import psycopg
 
-from atc._records.events import Event
 from atc.calls.journal_file import WHAT_NOW
 from atc.errors import EnvironmentProblem, JournalError, RunInUse
 from atc.traces.stores.postgres_session import RESTART_S, Address, Session
@@ -299,11 +298,6 @@ class PostgresTrace:
         self._sent = 0  # of those that wait, how many may have been written
         self._not_before = 0.0
         self._ended = False
-
-    def write(self, event: Event) -> None:
-        """Append an event. Never raises: a trace that cannot be written ends."""
-        if not self._ended:
-            self.write_line(event.line())
 
     def write_line(self, text: str) -> None:
         """Append an event as :meth:`Event.line` writes it. Never raises: a trace that cannot be written ends."""

@@ -58,7 +58,7 @@ def made(store: FileStore, number: int, *, task: str = "a task", status: str = "
 
 def write(run: FileRun, kind: Any, **data: Any) -> None:
     trace = run.open_trace()
-    trace.write(Event(kind, data, at=1_750_000_000.0))
+    trace.write_line(Event(kind, data, at=1_750_000_000.0).line())
     trace.close()
 
 
