@@ -381,6 +381,8 @@ class Broker:
                     return reply
         except ToolError as error:
             attempt.error = self._failed(attempt, error)
+            if attempt.entry is not None and attempt.entry.sent and not attempt.reads:
+                await self.written()
             return attempt.reply  # still empty: the call's end words the error
         raise AssertionError("the last stage gives no reply")
 
@@ -511,7 +513,10 @@ class Broker:
         assert attempt.entry is not None
         self.journal.succeed(attempt.entry, attempt.value, attempt.next_page, attempt.unread)
         self._compare(attempt, attempt.value)
-        return attempt.answered(attempt.value)
+        attempt.reply = attempt.answered(attempt.value)
+        if not attempt.reads:
+            await self.written()
+        return attempt.reply
 
     # -- what they share -----------------------------------------------------------------------------------------------
 
@@ -620,6 +625,9 @@ class Broker:
         """Record a call that was begun and whose outcome nobody will learn; one that was not sent did nothing."""
         entry = self.journal.entries.get(attempt.number)
         if entry is None:
+            return
+        if entry.state == "done":  # it was answered, and the record of that was waited for
+            self._end(attempt)
             return
         message = f"the run was stopped {'during this call' if entry.sent else 'before this call was sent'}"
         self.journal.cut_off(entry, message)

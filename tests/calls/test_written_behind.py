@@ -176,6 +176,27 @@ def test_a_write_that_is_cut_off_while_its_record_waits_is_not_sent_and_not_in_d
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_program_sees_an_answer_once_its_record_is_on_disk(tmp_path: Path, ends: bool) -> None:
+    async def main() -> None:
+        host = Host(tmp_path / "journal.jsonl")
+        with Disk("value").stood() as disk:
+            call = host.call()
+            await host.stands(disk)
+            await asyncio.sleep(0)
+            assert (host.did, call.done(), host.states()) == ([1], False, ["in doubt"])
+            if ends:
+                call.cancel()
+                await asyncio.wait([call])
+            disk.goes_on.set()
+            await asyncio.wait([call])
+        await host.journal.aclose()
+        assert [each.status for each in host.broker.calls] == ["ok"]
+        assert host.states() == ["done"]
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     ("record", "did", "state"),
     [("begin", [], []), ("sent", [], ["refused"]), ("value", [1], ["in doubt"])],
