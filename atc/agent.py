@@ -34,13 +34,14 @@ from atc.run.request import (
     Request,
     RunOptions,
     check_rules,
-    journal_of,
+    records_of,
     refuse_undone,
     request_of,
     resumable,
     resumed_request,
     settings_of,
     started,
+    traceback_keeper,
 )
 from atc.run.resources import Resources, catalogue_of, limits_of
 from atc.run.run import Run
@@ -51,12 +52,13 @@ from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset
 from atc.traces.emitter import Listener, emitter, streamed
 from atc.traces.stores import open_store
-from atc.traces.stores.base import DELETED_AT_ONCE, NoTrace, StoredRun, new_run_id, prune
+from atc.traces.stores.base import DELETED_AT_ONCE, StoredRun, new_run_id, prune
 from atc.traces.telemetry.seam import open_telemetry
 
 if TYPE_CHECKING:
     from atc.batch.batch import MapOptions
     from atc.batch.book import TaskResult
+    from atc.calls.journal import Journal
     from atc.calls.parking import Elsewhere
     from atc.calls.permissions import Permissions
     from atc.programs.answers.types import AnswerType
@@ -519,7 +521,7 @@ class Agent:
             agent, dry_run = await with_kept_again(self, stored, trust_run=trust_run), bool(started.get("dry_run"))
             return (await run_given(agent, None, revises=stored.run_id, dry_run=dry_run, listener=listener)).result
         strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)
-        request = resumed_request(stored, started, answer, self._answer, images, reply)
+        request = await asyncio.to_thread(resumed_request, stored, started, answer, self._answer, images, reply)
         request = replace(request, seconds=seconds, turn=turn)
         return await self._begin(
             request, resumed=stored, strategy=strategy, opened_by=name, model=model, listener=listener
@@ -584,7 +586,7 @@ class Agent:
             about = started(run.run_id, run.model, (strategy.name, opened_by), len(self.tools), asked)
             run.emit("run_started", about | request.for_trace())
             if run.stored is not None:  # old runs go while the model writes
-                stack.push_async_callback(asyncio.wait, [asyncio.create_task(self._prune())])
+                stack.push_async_callback(asyncio.wait, [asyncio.create_task(self._prune(run.broker.journal))])
             try:
                 if resumed is not None:
                     await asyncio.to_thread(run.with_author().restore, resumed)
@@ -631,15 +633,14 @@ class Agent:
         model.check_images([Message("user", request.task, images=request.images)])
         planner = None if isinstance(model, NoModel) else self._resources.planner()
         budget = limits_of(self.settings, model, planner)
-        journal = await journal_of(request, self.store, stored, resumed=resumed is not None)
-        stack.callback(journal.close)
+        journal, trace = await records_of(request, self.store, stored, resumed=resumed is not None)
+        stack.push_async_callback(journal.aclose)
+        stack.callback(trace.close)
         model.prepare()
         if resumed is not None:
             refuse_undone(journal, run_id)
             journal.go_on_waiting(time.time(), self.settings.reuse_reads_s)
         applying = None if request.begin_apply is None else request.begin_apply(journal, redactor)
-        trace = stored.open_trace() if stored is not None else NoTrace()
-        stack.callback(trace.close)
         emit = emitter(trace, redactor, None if observed is None else observed.heard, self._on_event, listener)
         approval = self._approval_in(request).of_run(run_id)
         run: Run  # it is made with the broker, which asks it about the calls that a program makes
@@ -651,7 +652,7 @@ class Agent:
             approval=approval,
             redactor=redactor,
             task=request.preamble.words_with(request.task),
-            keep_traceback=stored.keep_traceback if stored else None,
+            keep_traceback=traceback_keeper(stored, journal),
             rules=self.settings.active_rules,
             dry_run=request.dry_run,
             alike=lambda tool, by: run.recovery.alike(tool, by),
@@ -696,7 +697,8 @@ class Agent:
 
         await settle_resumed(self, journal, resumed, run.emit)
 
-    async def _prune(self) -> None:
+    async def _prune(self, journal: Journal) -> None:
+        await journal.written()  # the run counts, so its trace must be there
         kept, days = self.settings.runs_kept, self.settings.runs_kept_days
         await asyncio.to_thread(prune, self.store, kept, days=days, at_most=DELETED_AT_ONCE)
 

@@ -22,6 +22,7 @@ from atc.models.endpoint_errors import retried
 from atc.sandboxes.contract import Limits, Sandbox
 from atc.sandboxes.drivers import limits_from, open_sandbox
 from atc.settings import Settings
+from tests.support import off_loop
 from tests.support.inline import Inline
 from tests.support.sandbox import adopt_orphans, left_behind
 
@@ -108,6 +109,18 @@ def _failures_hold_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     for value in request.node.callspec.params.values() if hasattr(request.node, "callspec") else ():
         if isinstance(value, BaseException):
             value.__traceback__ = value.__context__ = value.__cause__ = None
+
+
+CAME_IN = off_loop.watch()
+
+
+@pytest.fixture(autouse=True)
+def _no_store_has_the_loop() -> Iterator[None]:
+    """A store may stand for as long as its disk or its database does, and no event loop of ATC's stands with it."""
+    yield
+    found = sorted({*CAME_IN})
+    CAME_IN.clear()
+    assert not found, "a store was called in the thread of an event loop: " + "; ".join(found)
 
 
 class OneSandbox:

@@ -27,6 +27,7 @@ EventKind = Literal[
     "model_started",
     "model_waiting",
     "model_ended",
+    "store_waiting",
     "stage_started",
     "layer_started",
     "program_written",
@@ -161,6 +162,12 @@ class ModelEnded(TypedDict):
     model: NotRequired[str]
     problem: NotRequired[str]
     notice: NotRequired[str]
+
+
+class StoreWaiting(TypedDict):
+    """The run waits until its journal is written: a call that acts is sent after that, and not before."""
+
+    journal: str
 
 
 class StageStarted(TypedDict):
@@ -370,6 +377,7 @@ DATA: Mapping[EventKind, Any] = {
     "model_started": ModelStarted,
     "model_waiting": ModelWaiting,
     "model_ended": ModelEnded,
+    "store_waiting": StoreWaiting,
     "stage_started": StageStarted,
     "layer_started": LayerStarted,
     "program_written": ProgramWritten,

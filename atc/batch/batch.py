@@ -115,13 +115,13 @@ class Batch:
             if begun is None:
                 begun = Begun(new_run_id())
                 if book is not None:
-                    book.begin(task, begun.run_id)
+                    await book.in_thread(book.begin, task, begun.run_id)
             started = partial(book.started, task) if book is not None else _nothing
             left = ledger.seconds_left if ledger is not None else None
             job = Job(index, task, begun.run_id, begun.started, begun.again, self.source)
             result = await self.executor.do(number, job, left, started)
             if book is not None and not result.in_use:
-                book.end(result, task)
+                await book.in_thread(book.end, result, task)
             ended(result)
 
 
@@ -187,10 +187,13 @@ def executor_of(agent: Agent, on: Executor | str | None) -> Executor:
 
 
 async def _written(batch: Batch, book: Book) -> AsyncGenerator[TaskResult]:
-    with book:
+    try:
+        await book.in_thread(book.__enter__)
         async with aclosing(replace(batch, book=book).results()) as found:
             async for result in found:
                 yield result
+    finally:
+        await asyncio.to_thread(book.close)
 
 
 async def _in_order(found: AsyncGenerator[TaskResult], ids: list[str]) -> AsyncGenerator[TaskResult]:

@@ -7,14 +7,17 @@ whatever names it reaches them.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -183,6 +186,7 @@ class Book:
         self._rows: dict[str, dict[str, Any]] = {}
         self._runs: IO[bytes] | None = None
         self._results: IO[bytes] | None = None
+        self._writer = ThreadPoolExecutor(1, "atc-book")
 
     @property
     def runs_path(self) -> Path:
@@ -193,7 +197,7 @@ class Book:
         try:
             self._open()
         except BaseException:
-            self.close()
+            self._let_go()
             raise
         return self
 
@@ -201,12 +205,20 @@ class Book:
         self.close()
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Let go of the files, once all that was given to its thread is written."""
+        self._writer.shutdown()
+        self._let_go()
+
+    def _let_go(self) -> None:
         for file in (self._results, self._runs):
             if file is not None:
                 with contextlib.suppress(OSError):
                     file.close()
         self._results = self._runs = None
+
+    async def in_thread(self, work: Callable[..., object], *given: Any) -> None:
+        """Do some of its work in a thread of its own, in the order in which that is given."""
+        await asyncio.get_running_loop().run_in_executor(self._writer, work, *given)
 
     def _open(self) -> None:
         try:
@@ -328,10 +340,10 @@ class Book:
         self.begun[task.id] = Begun(run_id)
 
     def started(self, task: BatchTask) -> None:
-        """Write down that the run of a task has begun."""
+        """Have its thread write down that the run of a task has begun; that this failed is told by :meth:`end`."""
         known = self.begun.get(task.id)
         if known is not None and not known.started:
-            self._append({"kind": "started", "id": task.id}, sync=False)
+            self._writer.submit(partial(self._append, {"kind": "started", "id": task.id}, sync=False))
             self.begun[task.id] = replace(known, started=True)
 
     def end(self, result: TaskResult, task: BatchTask) -> None:

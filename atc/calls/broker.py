@@ -7,9 +7,10 @@ the call.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -380,6 +381,8 @@ class Broker:
                     return reply
         except ToolError as error:
             attempt.error = self._failed(attempt, error)
+            if attempt.entry is not None and attempt.entry.sent and not attempt.reads:
+                await self.written()
             return attempt.reply  # still empty: the call's end words the error
         raise AssertionError("the last stage gives no reply")
 
@@ -466,6 +469,8 @@ class Broker:
         refuse_effect(attempt.effect, dry_run=self.dry_run)
         if attempt.reads:
             self._approving.parking.note_read()
+        if (behind := self.journal.behind) is not None and behind.unwritten > self.policy.unwritten:
+            await self.written()
         attempt.idempotency = self._key_of(attempt)
         attempt.masked = masked = self.redactor.value(attempt.arguments)
         if attempt.again is not None:
@@ -513,7 +518,10 @@ class Broker:
         assert attempt.entry is not None
         self.journal.succeed(attempt.entry, attempt.value, attempt.next_page, attempt.unread)
         self._compare(attempt, attempt.value)
-        return attempt.answered(attempt.value)
+        attempt.reply = attempt.answered(attempt.value)
+        if not attempt.reads:
+            await self.written()
+        return attempt.reply
 
     # -- what they share -----------------------------------------------------------------------------------------------
 
@@ -577,13 +585,38 @@ class Broker:
         effect = self.journal.parked.effect_of(tool.name, source) if acted is None else acted.effect
         return tool if effect is None else tool.graded(effect)
 
-    def _mark_sent(self, entry: CallEntry) -> None:
+    async def _mark_sent(self, entry: CallEntry) -> None:
         """Write down, right before it happens, that a call is handed to its tool."""
         if entry.sent:
             return
+        if entry.effect is Effect.READ:
+            self.journal.send(entry)
+            return
+        self.journal.mark(entry)
+        await self.written()
         self.journal.send(entry)
-        if entry.effect is not Effect.READ:
-            self.emit("call_sent", {"index": entry.number})
+        self.emit("call_sent", {"index": entry.number})
+
+    async def written(self) -> None:
+        """Wait until all that was written down so far is on disk.
+
+        Raises:
+            JournalError: it cannot be.
+        """
+        with self._noticed():
+            await self.journal.written()
+
+    @contextmanager
+    def _noticed(self) -> Iterator[None]:
+        """Say so where the journal is waited for, and stop the clock of the program: it is no fault of its."""
+        with ExitStack() as stack:
+
+            def notice() -> None:
+                stack.enter_context(self.waiting())
+                self.emit("store_waiting", {"journal": self.journal.name})
+
+            stack.callback(asyncio.get_running_loop().call_later(self.policy.notice_s, notice).cancel)
+            yield
 
     def _failed(self, attempt: Attempt, error: ToolError) -> ToolError:
         """Return an error as the program may see it; write the failure of a call that was begun into the journal."""
@@ -599,6 +632,9 @@ class Broker:
         """Record a call that was begun and whose outcome nobody will learn; one that was not sent did nothing."""
         entry = self.journal.entries.get(attempt.number)
         if entry is None:
+            return
+        if entry.state == "done":  # it was answered, and the record of that was waited for
+            self._end(attempt)
             return
         message = f"the run was stopped {'during this call' if entry.sent else 'before this call was sent'}"
         self.journal.cut_off(entry, message)

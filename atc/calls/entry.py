@@ -100,6 +100,7 @@ class CallEntry:
     Attributes:
         stage: number of the stage that made it, from 0.
         sent: whether its tool may have received it. Until then it surely did nothing.
+        marked: whether the record that it is sent was given to be written: it is sent once that is written.
         original: the arguments as the program gave them, masked too, where a repair changed them.
         unread: of a call that is done, why ``value`` is not its response.
         failure: of a call that failed, what its tool said; also where nobody knows whether it was done.
@@ -118,6 +119,7 @@ class CallEntry:
     attempt: int
     stage: int = 0
     sent: bool = field(default=False, compare=False)
+    marked: bool = field(default=False, compare=False)
     state: Literal["open", "done", "refused", "unknown"] = "open"
     value: Any = None
     next_page: NextPage = None

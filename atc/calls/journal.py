@@ -28,8 +28,10 @@ answer is made anew; one that did not is refused until a task has an answer; one
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import copy
+import json
 import secrets
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -54,6 +56,7 @@ from atc.calls.journal_records import (
     Records,
     Sources,
     StageBegins,
+    WrittenBehind,
     ban_record,
     begin_record,
     read_ban,
@@ -85,6 +88,7 @@ if TYPE_CHECKING:
     from atc.calls.settled import Settlement, Undo
 
 __all__ = ["CallKey", "CallEntry", "Journal", "call_key"]
+_ENCODER = json.JSONEncoder(allow_nan=False)
 
 
 class Journal:
@@ -168,6 +172,11 @@ class Journal:
             self._settle()
 
     @property
+    def name(self) -> str:
+        """Return where it is, for messages."""
+        return "in memory" if self._file is None else self._file.name
+
+    @property
     def last(self) -> int:
         """Return the number of the last call that was begun, parked or planned; 0 without one."""
         planned = 0 if self.plan is None else self.plan.last
@@ -186,8 +195,7 @@ class Journal:
             entry = self.entries.get(number)
             if entry is None or (sent and not entry.sent):
                 was = "sent to its tool" if sent else "begun"
-                where = "in memory" if self._file is None else self._file.name
-                raise JournalError(f"the journal {where} lacks call {number}, which was {was}: {WHAT_NOW}")
+                raise JournalError(f"the journal {self.name} lacks call {number}, which was {was}: {WHAT_NOW}")
 
     def begin_stage(
         self,
@@ -649,8 +657,8 @@ class Journal:
         self._reads.note(entry)
         return entry
 
-    def send(self, entry: CallEntry) -> None:
-        """Write down, right before it happens, that a call is handed to its tool.
+    def mark(self, entry: CallEntry) -> None:
+        """Write down that a write is about to be handed to its tool: it may be, once that is :meth:`written`.
 
         It is not synced, for :meth:`begin` was: after the end of this process the mark can be read as long as the
         machine was not started anew, and if it was, a call that was begun is in doubt.
@@ -658,11 +666,20 @@ class Journal:
         Raises:
             CallRefused: the call has ended, or its program has: it must not be sent any more.
         """
-        if entry.sent:
-            return
         if entry.state != "open" or (entry.effect is not Effect.READ and self._is_earlier(entry)):
             raise CallRefused("its program ended before this call was sent", status="stopped")
-        self._mark_sent(entry)
+        self._mark(entry)
+
+    def send(self, entry: CallEntry) -> None:
+        """Note that a call is handed to its tool, and mark it, where it is not: right before it happens.
+
+        Raises:
+            CallRefused: as :meth:`mark`.
+        """
+        if entry.sent:
+            return
+        self.mark(entry)
+        entry.sent = True  # what waited for the mark to be written may have been cut off, and is not sent
 
     def succeed(self, entry: CallEntry, value: Any, next_page: NextPage = None, unread: Unread | None = None) -> None:
         """Write down the answer of a call, the next page that its headers name, or why its answer cannot be had."""
@@ -688,16 +705,48 @@ class Journal:
             with contextlib.suppress(JournalError):  # without this record it is read back as not sent too
                 self.fail(entry, surely_not_done=True, message=message)
 
+    def write_behind(self) -> None:
+        """Have a thread of its own write the records from now on, in their order. What is "on disk before this returns"
+        is there before :meth:`written` returns then, and before any write is sent that is begun later."""
+        if self._file is not None and self.behind is None:
+            self._file = WrittenBehind(self._file)
+
+    @property
+    def behind(self) -> WrittenBehind | None:
+        """Return the records that a thread writes; ``None`` where none does."""
+        return self._file if isinstance(self._file, WrittenBehind) else None
+
+    async def written(self) -> None:
+        """Wait until all that was written down so far is on disk, where a thread writes it.
+
+        Raises:
+            JournalError: it cannot be.
+        """
+        if self.behind is not None:
+            await self.behind.written()
+
     def close(self) -> None:
         """Close the file, unless it is kept. No call is begun, sent or answered from now on."""
         self._closed = True
         if self._file is not None and not self.kept:
             self._file.close()
 
+    async def aclose(self) -> None:
+        """:meth:`close`, and wait for a thread that writes: it ends with a file that is not kept."""
+        self.close()
+        if self.behind is not None:
+            try:
+                await asyncio.wrap_future(self.behind.writer.submit(int))
+            finally:
+                if not self.kept:
+                    self.behind.writer.shutdown(wait=False)
+
     def release(self) -> None:
-        """Close the file, also if it is kept."""
+        """Close the file, also if it is kept; a thread that writes is waited for."""
         self.kept = False
         self.close()
+        if self.behind is not None:
+            self.behind.writer.shutdown()
 
     def handed_over(self) -> Journal:
         """Return this journal for the next task, open. What an earlier task left behind holds this one, now closed."""
@@ -712,15 +761,19 @@ class Journal:
         """Whether records go to a file, or are refused because the run has ended; in memory nothing is made of them."""
         return self._file is not None or self._closed
 
-    def _append(self, record: dict[str, Any], *, sync: bool) -> None:
+    def _append(self, record: dict[str, Any], *, sync: bool, mark: bool = False) -> None:
         if self._closed:
             raise JournalError("the run has ended: its journal is closed")
         if self._file is not None:
-            self._file.append(record, sync=sync)
+            self._file.append(_ENCODER.encode(record), sync=sync, mark=mark)
+
+    def _mark(self, entry: CallEntry) -> None:
+        if entry.effect is not Effect.READ and self._boot and not (entry.marked or entry.sent):
+            self._append({"call": entry.number, "sent": True}, sync=False, mark=True)
+        entry.marked = True
 
     def _mark_sent(self, entry: CallEntry) -> None:
-        if entry.effect is not Effect.READ and self._boot and not entry.sent:
-            self._append({"call": entry.number, "sent": True}, sync=False)
+        self._mark(entry)
         entry.sent = True
 
     def _note(self, entry: CallEntry) -> None:

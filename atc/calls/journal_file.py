@@ -56,7 +56,6 @@ _UNFINISHED = [
     )
 ]
 """Tokens that are cut short, and one that could stand in their place."""
-_ENCODER = json.JSONEncoder(allow_nan=False)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -110,17 +109,18 @@ class JournalFile:
             self.close()
             raise
 
-    def append(self, *records: dict[str, Any], sync: bool) -> None:
-        """Append records, in one write. They are on disk before this returns if ``sync``.
+    def append(self, record: str, *, sync: bool, mark: bool = False) -> None:
+        """Append a record, in one write. It is on disk before this returns if ``sync``; a mark is readable for as long
+        as the machine is not started anew, as all that is written is.
 
         Raises:
-            JournalError: they cannot be written. The file is closed: nothing may follow half a line.
+            JournalError: it cannot be written. The file is closed: nothing may follow half a line.
         """
         if self._file is None:
             raise JournalError(f"the journal {self.path} is closed")
-        lines = b"".join(_ENCODER.encode(record).encode() + b"\n" for record in records)
+        line = record.encode() + b"\n"
         try:
-            if self._file.write(lines) != len(lines):
+            if self._file.write(line) != len(line):
                 raise OSError(0, "the disk took a part of it only")
             if sync:
                 os.fsync(self._file.fileno())

@@ -23,8 +23,11 @@ other calls, so what was sent is sent once more.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -66,11 +69,12 @@ class Records(Protocol):
             JournalError: they cannot be read, or one of them is wrong; they are left as they are, and let go of.
         """
 
-    def append(self, *records: dict[str, Any], sync: bool) -> None:
-        """Append records, all or none. They survive the machine before this returns if ``sync``.
+    def append(self, record: str, *, sync: bool, mark: bool = False) -> None:
+        """Append a record, as JSON. It survives the machine before this returns if ``sync``; if it is a ``mark`` that a
+        call is about to leave, it survives what :attr:`marks` says.
 
         Raises:
-            JournalError: they cannot be written, or another process holds them now. Nothing is appended after that.
+            JournalError: it cannot be written, or another process holds them now. Nothing is appended after that.
         """
 
     def close(self) -> None:
@@ -104,7 +108,7 @@ class PeekedRecords:
             except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
                 raise self._damaged(number, error) from None
 
-    def append(self, *records: dict[str, Any], sync: bool) -> None:
+    def append(self, record: str, *, sync: bool, mark: bool = False) -> None:
         """Refuse: who only looks writes nothing."""
         raise JournalError(f"the journal {self.name} is only looked at")
 
@@ -114,6 +118,72 @@ class PeekedRecords:
     def _damaged(self, number: int, error: Exception) -> JournalError:
         why = f"{type(error).__name__}: {error}"[:200]
         return JournalError(f"{self.name}, record {number} is not a journal record ({why})")
+
+
+class WrittenBehind:
+    """Records that a thread writes, in the order in which they are given: no event loop waits for a disk.
+
+    Args:
+        records: which nobody else appends to any more.
+
+    Attributes:
+        writer: the thread. It writes the events of the run, too, each after the record that it tells of.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self.name, self.marks = records.name, records.marks
+        self._records, self._given, self._done = records, 0, 0
+        self._problem: BaseException | None = None
+        self.writer = ThreadPoolExecutor(1, "atc-journal")
+        self.writer.submit(int)  # it is started here, and not where an event loop would wait for that
+
+    @property
+    def unwritten(self) -> int:
+        """Return how many characters of records were given and are not written yet."""
+        return self._given - self._done
+
+    def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
+        """Read all of them (:meth:`Records.read`)."""
+        self._records.read(apply)
+
+    def append(self, record: str, *, sync: bool, mark: bool = False) -> None:
+        """Give a record to the thread. That it could not be written is raised by what comes after it.
+
+        Raises:
+            JournalError: one before it could not be written.
+        """
+        self._check()
+        self._given += len(record)
+        try:
+            self.writer.submit(self._write, record, sync, mark)
+        except RuntimeError as ended:  # the interpreter ends
+            raise JournalError(f"cannot write the journal {self.name}: {ended}") from None
+
+    async def written(self) -> None:
+        """Wait until all that was given so far is written.
+
+        Raises:
+            JournalError: it could not be.
+        """
+        await asyncio.wrap_future(self.writer.submit(int))
+        self._check()
+
+    def close(self) -> None:
+        """Let go of them once all that was given is written."""
+        with contextlib.suppress(RuntimeError):  # the thread has ended, and they are closed
+            self.writer.submit(self._records.close)
+
+    def _write(self, record: str, sync: bool, mark: bool) -> None:
+        if self._problem is None:  # else nothing may follow
+            try:
+                self._records.append(record, sync=sync, mark=mark)
+            except BaseException as problem:
+                self._problem = problem
+        self._done += len(record)
+
+    def _check(self) -> None:
+        if self._problem is not None:
+            raise JournalError(str(self._problem)) from self._problem
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from atc.result import Call, Effect
 from atc.schemas.protocol import original_arguments
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.keys import KeyedTransport
-from atc.tools.tool import Answered, Toolset, Transport, answer_of
+from atc.tools.tool import Answered, Sending, Toolset, Transport, answer_of
 
 if TYPE_CHECKING:
     import tenacity
@@ -47,6 +47,8 @@ class CallPolicy:
         read_attempts: how often a read is tried in all, if it fails with a passing error. A write is tried once.
         retry_wait_s: the first pause between two tries; it doubles, with jitter, unless the service names its own.
             Where the pause would outlast ``call_timeout_s`` there is no further try.
+        unwritten: characters of the journal that wait to be written while reads go on.
+        notice_s: seconds after which a run says that it waits for its journal.
         replay: answer repeated calls from the journal and refuse to repeat an effect. Off only to measure its worth.
     """
 
@@ -56,6 +58,8 @@ class CallPolicy:
     max_values: int = 100_000
     read_attempts: int = 3
     retry_wait_s: float = 0.3
+    unwritten: int = 10_000_000
+    notice_s: float = 1.0
     replay: bool = True
 
 
@@ -182,12 +186,12 @@ class Sender:
     reads_only: bool = False
     host_time: HostTime = field(default_factory=HostTime)
 
-    async def send(self, attempt: Attempt, mark_sent: Callable[[], None]) -> Answered:
+    async def send(self, attempt: Attempt, mark_sent: Sending) -> Answered:
         """Send a call and return what its tool answered.
 
         Args:
             attempt: the call of a tool with a transport; a retry is noted in it.
-            mark_sent: writes down that the call is sent. The transport calls it right before.
+            mark_sent: writes down that the call is sent. The transport awaits it right before.
 
         Raises:
             ToolError: the tool failed, or refused the call.
@@ -200,6 +204,8 @@ class Sender:
         try:
             return await self._in_time(attempt, mark)
         except ToolError as error:
+            if mark.waits:  # the time was up, which is neither the tool's fault nor a doubt
+                raise ToolError(_NOT_RECORDED, status="timeout") from None
             if mark.problem is not None or not _may_be_sent_again(attempt, error):
                 raise
             lost = error
@@ -287,6 +293,7 @@ async def _unless_cancelled(work: Coroutine[Any, Any, Answered]) -> Answered:
             raise asyncio.CancelledError
 
 
+_NOT_RECORDED = "its record was not written in time, so it was not sent"
 MAX_RETRY_AFTER_S = 10.0
 """Seconds that a service may ask for before a write is sent again at once; after more, a resume may send it."""
 
@@ -310,17 +317,23 @@ def _keyed(attempt: Attempt) -> Transport:
 
 
 class _SentMark:
-    """Is called by a transport right before it sends. ``problem`` is what went wrong in it at our own side."""
+    """Is awaited by a transport right before it sends. ``problem`` is what went wrong in it at our own side; ``waits``
+    stays true where it was cut off before the record was written: nothing was sent then."""
 
-    def __init__(self, mark_sent: Callable[[], None]) -> None:
+    def __init__(self, mark_sent: Sending) -> None:
         self._mark_sent = mark_sent
         self.problem: BaseException | None = None
+        self.waits = False
 
-    def __call__(self) -> None:
+    async def __call__(self) -> None:
+        self.waits = True
         try:
-            self._mark_sent()
-        except CallRefused:
+            await self._mark_sent()
+        except asyncio.CancelledError:
             raise
         except BaseException as problem:
-            self.problem = problem
+            self.waits = False
+            if not isinstance(problem, CallRefused):
+                self.problem = problem
             raise
+        self.waits = False

@@ -210,7 +210,7 @@ def _show(stored: StoredRun, damage: list[TraceError], *, verbose: bool) -> None
             task = (data.get("turn"), data["task"])  # a conversation has several; a resume none
             view.line(f"task: {task[1]}", "bold")
         ended = kind == "run_ended" or (ended and kind != "run_started")
-        if kind in ("indexing", "model_started", "model_waiting"):
+        if kind in ("indexing", "model_started", "model_waiting", "store_waiting"):
             continue
         try:
             view(Event(kind, data, event["at"]))

@@ -183,6 +183,13 @@ class RunView:
         if notice := data.get("notice"):
             self.line(f"  note: {notice}", "yellow")
 
+    def _on_store_waiting(self, data: dict[str, Any]) -> None:
+        said = outcomes.store_waiting(data["journal"])
+        if self._console.is_terminal:
+            self._wait_for(f"{said} …")
+        else:
+            self.line(said, "dim")
+
     def _on_stage_started(self, data: dict[str, Any]) -> None:
         what = "the next task" if data["new_request"] else f"stage {data['stage']}: what was done so far is kept"
         self.line(f"── {what} ──", "bold")
@@ -248,6 +255,8 @@ class RunView:
 
     def _on_call_sent(self, data: dict[str, Any]) -> None:
         self._states[data["index"]] = "sent, and its outcome is not known (`atc runs settle`)"
+        if not self._stored and (begun := self._open.get(data["index"])) is not None:
+            self._wait_for(f"{begun['tool']} …")  # its record may have been waited for
 
     def _on_call_ended(self, data: dict[str, Any]) -> None:
         self._wait_for("running …")

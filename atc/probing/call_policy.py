@@ -292,7 +292,7 @@ class Metered(WrappingTransport):
         """Make the call; however it fails, it is a ToolError. Waiting for one's turn is not part of its time."""
         begun = False
 
-        def sending() -> None:  # again where a redirect is followed
+        async def sending() -> None:  # again where a redirect is followed
             nonlocal begun
             if not begun:
                 begun = True

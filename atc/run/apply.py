@@ -62,7 +62,7 @@ class PlanChanged(UsageError):
 # A dry run keeps its plan.
 
 
-def with_plan_kept(run: Run, found: DryRun, program: str) -> DryRun:
+async def with_plan_kept(run: Run, found: DryRun, program: str) -> DryRun:
     """Keep the plan of a dry run in its journal, if it can be applied; return what it found, with whether it is kept.
 
     What a strategy called without a program has no plan. Nor has a program that goes on from values which an earlier
@@ -104,6 +104,7 @@ def with_plan_kept(run: Run, found: DryRun, program: str) -> DryRun:
         return found
     try:
         journal.keep_plan(plan)
+        await journal.written()
     except JournalError:  # what was found is worth telling all the same
         return found
     return found.model_copy(update={"kept": True, "planned": tuple(shown.values())})
@@ -287,7 +288,7 @@ async def apply_plan(
     changed = f"the plan of run {stored.run_id} is not what was shown, or was begun to be applied: look at it again"
     if seen is not None and (not seen or seen != planned.digest):
         raise PlanChanged(changed)
-    started = without_code(stored, planned.started, strategy_given=True) | {"images": []}
+    started = await asyncio.to_thread(without_code, stored, planned.started, strategy_given=True) | {"images": []}
     permissions = agent.permissions
     decider = None if resumed else decider_of(by=by, key=key, permissions=permissions, settings=agent.settings)
 
@@ -305,7 +306,7 @@ async def apply_plan(
             raise UsageError(f"the plan of run {stored.run_id} was not approved by an approver: apply it again")
         return Applying(plan, applied, redactor, journal.run_key)
 
-    request = resumed_request(stored, started, None, agent._answer, (), reply)
+    request = await asyncio.to_thread(resumed_request, stored, started, None, agent._answer, (), reply)
     request = replace(request, dry_run=False, begin_apply=begin)
     author: Literal["caller", "model"] = "caller" if started.get("strategy") == GIVEN else "model"
     return await agent._begin(

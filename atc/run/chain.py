@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from atc.run.base import Ending, Strategy
@@ -31,11 +32,11 @@ class Chain(Strategy):
 
     async def resume(self, run: Run, stored: StoredRun) -> Ending:
         """Run the last program again: what succeeded comes from the journal."""
-        if not (programs := stored.programs()):
+        if not (programs := await asyncio.to_thread(stored.programs)):
             return await self.solve(run)
         return await self._act(run, programs, stored)
 
     async def _act(self, run: Run, before: Sequence[str] = (), stored: StoredRun | None = None) -> Ending:
         async with self.loop.open(run, self._options, look=True) as loop:
-            first = loop.resumed(stored) if stored is not None else None
+            first = await loop.resumed(stored) if stored is not None else None
             return await revise(loop, self.policy(loop, before), first)

@@ -40,7 +40,7 @@ from atc.run.preamble import (
 )
 from atc.sandboxes.inputs import name_problem
 from atc.tools.tool import Toolset
-from atc.traces.stores.base import StoredRun, new_run_id
+from atc.traces.stores.base import new_run_id
 from atc.wording import outcomes
 
 if TYPE_CHECKING:
@@ -91,23 +91,10 @@ class Upcoming:
     answer_origins: Callable[[], Origins] | None = None
 
     def take(self, journal: Journal) -> Journal:
-        """Keep the journal of a task that goes on, and return it."""
-        journal.kept, self.journal = True, journal
-        return journal
-
-    def open_journal(self, stored: StoredRun | None) -> Journal:
-        """Return the conversation's journal, for this task.
-
-        Raises:
-            JournalError: it cannot be used.
-        """
-        if self.journal is None:
-            self.journal = Journal() if stored is None else stored.open_journal()
-            self.journal.kept = True
-            self._first = True
-        else:
-            self.journal = self.journal.handed_over()
-            self._first = False
+        """Keep the journal, for this task and those after it, and return it. That of the task before is handed over."""
+        self._first = journal is not self.journal
+        self.journal = journal if self._first else journal.handed_over()
+        self.journal.kept = True
         return self.journal
 
     def begin(self, broker: Broker, tools: Toolset) -> None:
@@ -178,7 +165,7 @@ class Conversation:
 
     async def arun(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> Result[Any]:
         """:meth:`run` for asynchronous code."""
-        with self._next(task) as turn:
+        async with self._next(task) as turn:
             return await self._agent._begin(self._agent._request(task, answer=answer, turn=turn, **options))
 
     async def stream(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> AsyncIterator[Event]:
@@ -187,7 +174,7 @@ class Conversation:
         Raises:
             As :meth:`run`, after the events that came before.
         """
-        with self._next(task) as turn:
+        async with self._next(task) as turn:
             request = self._agent._request(task, answer=answer, turn=turn, **options)
             async with contextlib.aclosing(self._agent._events(request)) as events:
                 async for event in events:
@@ -220,7 +207,7 @@ class Conversation:
             try:
                 return await self._agent._go_on(stored, answer=answer, images=images, turn=turn)
             finally:
-                self._ended(self._turns[-1].task, turn)
+                await self._ended(self._turns[-1].task, turn)
 
     def close(self) -> None:
         """End the conversation: its journal is closed. The agent stays open, for others.
@@ -239,7 +226,7 @@ class Conversation:
 
     async def aclose(self) -> None:
         """:meth:`close` for asynchronous code."""
-        self.close()
+        await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Self:
         return self
@@ -251,7 +238,7 @@ class Conversation:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self.close()
+        await self.aclose()
 
     # -- one task ------------------------------------------------------------------------------------------------------
 
@@ -268,8 +255,8 @@ class Conversation:
         finally:
             self._busy.release()
 
-    @contextlib.contextmanager
-    def _next(self, task: str) -> Iterator[Upcoming]:
+    @contextlib.asynccontextmanager
+    async def _next(self, task: str) -> AsyncIterator[Upcoming]:
         with self._held():
             if self._pending:
                 raise UsageError(outcomes.conversation_waits(self.id, len(self._turns), self._pending, "resume()"))
@@ -288,13 +275,13 @@ class Conversation:
             try:
                 yield turn
             finally:
-                self._ended(task, turn)
+                await self._ended(task, turn)
 
-    def _ended(self, task: str, turn: Upcoming) -> None:
+    async def _ended(self, task: str, turn: Upcoming) -> None:
         journal, result = turn.journal, turn.result
         if turn.goes_on and not turn.began:
             if journal is not None:
-                journal.release()
+                await asyncio.to_thread(journal.release)
             return  # it waits on
         self._journal = journal
         if journal is None or not turn.began:
@@ -313,7 +300,7 @@ class Conversation:
             self._origins[f"answer_{turn.number}"] = turn.answer_origins
         self._pending = result.pending if result is not None else ()
         if self._pending:  # who decides opens the journal
-            journal.release()
+            await asyncio.to_thread(journal.release)
             self._journal = None
 
     def _turn(self, task: str, number: int, result: Result | None, made: list[CallEntry]) -> Turn:

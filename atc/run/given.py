@@ -104,7 +104,7 @@ class Given(Strategy):
         run.task = ""  # the run is named by the program's own text, which gives none of its values
         run.text = "author"
         if stored is not None:
-            run.recovery.restore(stored)
+            await asyncio.to_thread(run.recovery.restore, stored)
         tools = run.all_tools.only(*await asyncio.to_thread(self._understood, run))  # a program may be long
         run.kept.refuse_gone(self._program, self._inputs)
         why = {name: Why(kind="given") for name in tools}
@@ -134,7 +134,7 @@ class Given(Strategy):
 
     async def resume(self, run: Run, stored: StoredRun) -> Ending:
         """Run it as a revision: what the run's earlier programs did is answered from the journal."""
-        self._before = stored.programs()
+        self._before = await asyncio.to_thread(stored.programs)
         return await self.solve(run)
 
     async def _solve(self, run: Run) -> Ending:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,7 @@ async def run_given(
     listener: Listener | None = None,
     run_id: str = "",
     tools_from: str | None = None,
+    claim: Callable[[], None] | None = None,
 ) -> GivenRun:
     """Run one program.
 
@@ -73,6 +74,7 @@ async def run_given(
         listener: told of every event.
         run_id: of a new run; made here when not given.
         tools_from: is noted in the trace of a new run: where the tools are, for whoever goes on with it.
+        claim: as :attr:`Request.claim`.
 
     Raises:
         UsageError: there is no such run, it is of another kind, the program is empty or too long, or an input cannot be
@@ -97,7 +99,7 @@ async def run_given(
     await asyncio.to_thread(_check, agent, inputs or {})  # they may be large
     strategy = Given(program, inputs, kept, by_user=by_user)
     result = await agent._begin(
-        request,
+        replace(request, claim=claim),
         resumed=stored,
         strategy=strategy,
         opened_by=NAME,

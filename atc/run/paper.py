@@ -23,6 +23,8 @@ What the text leaves open, and what is chosen:
 
 from __future__ import annotations
 
+import asyncio
+
 from atc._host.invisible import legible
 from atc._records.outcome import Outcome, ProgramError
 from atc.facts import Fault, Finding
@@ -71,7 +73,7 @@ class Paper(Strategy):
 
     async def resume(self, run: Run, stored: StoredRun) -> Ending:
         """Run the last program again: what succeeded comes from the journal."""
-        source = next(reversed(stored.programs()), "")
+        source = next(reversed(await asyncio.to_thread(stored.programs)), "")
         return await self._act(run, Draft(Program(source)) if source else None)
 
     async def _act(self, run: Run, first: Draft | None = None) -> Ending:

@@ -98,9 +98,9 @@ class ProgramLoop:
         entries = {call.index: journal.entries.get(call.index) for call in made}
         return [call for call in made if (e := entries[call.index]) is None or journal.committed(e.key) is None]
 
-    def resumed(self, stored: StoredRun) -> Draft | None:
+    async def resumed(self, stored: StoredRun) -> Draft | None:
         """The program that a run goes on with, which ran last; ``None`` where there is none, or it looked."""
-        programs = self.requests.restore(stored)
+        programs = await asyncio.to_thread(self.requests.restore, stored)
         return Draft(Program(programs[-1])) if programs and programs[-1] else None
 
     # -- write ---------------------------------------------------------------------------------------------------------

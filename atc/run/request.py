@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from asyncio import Future
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from atc._host.loading import names_code
 from atc._host.redaction import Redactor
 from atc._records.choices import AskUserChoice
 from atc.calls.journal import Journal
+from atc.calls.own_exceptions import KeepTraceback
 from atc.calls.question import AskUser, checked_reply
 from atc.errors import AtcError, JournalError, UsageError
 from atc.models.base import Model
@@ -19,7 +21,8 @@ from atc.models.images import Image, Images, read_again, read_images
 from atc.parts import STRATEGIES
 from atc.run.preamble import NO_PREAMBLE, Preamble
 from atc.settings import MAX_INSTRUCTIONS, Settings
-from atc.traces.stores.base import RunStore, StoredRun
+from atc.traces.emitter import TraceBehind
+from atc.traces.stores.base import NoTrace, RunStore, StoredRun, TraceWriter
 
 if TYPE_CHECKING:
     from atc.calls.applying import Applying
@@ -64,6 +67,7 @@ class Request:
         parks: of a resumed run, whether it was begun with ``approve="park"``: it goes on so where nobody can be asked.
         seconds: that the run may take at most, beside the limit of the settings; ``None``: no more limit.
         begin_apply: of a run that applies its plan, says so in the journal, and returns what holds the writes to it.
+        claim: notes whose the run is, in a thread, once it has its place and before it can do anything.
     """
 
     task: str
@@ -79,6 +83,7 @@ class Request:
     parks: bool = False
     seconds: float | None = None
     begin_apply: Callable[[Journal, Redactor], Applying] | None = None
+    claim: Callable[[], None] | None = None
 
     def settings(self, own: Settings) -> Settings:
         """Return the agent's own settings, with what this run changes of them."""
@@ -258,8 +263,11 @@ def without_code(stored: StoredRun, started: dict[str, Any], *, strategy_given: 
     return started
 
 
-async def journal_of(request: Request, store: RunStore, stored: StoredRun | None, *, resumed: bool) -> Journal:
-    """Make the place of a run and open its journal: its conversation's, or its own.
+async def records_of(
+    request: Request, store: RunStore, stored: StoredRun | None, *, resumed: bool
+) -> tuple[Journal, TraceWriter]:
+    """Make the place of a run and open its journal, its conversation's or its own, and its trace. One thread writes
+    both from now on.
 
     Args:
         request: of the run.
@@ -271,12 +279,27 @@ async def journal_of(request: Request, store: RunStore, stored: StoredRun | None
         EnvironmentProblem: the run cannot be kept.
         JournalError: it is damaged or lacks a call, or another process works on the run.
     """
-    if request.turn is not None and not resumed:
-        if stored is not None:
-            await asyncio.to_thread(_make, store, stored)
-        return request.turn.open_journal(stored)
-    journal = Journal() if stored is None else await _in_a_thread(store, stored, resumed=resumed)
-    return journal if request.turn is None else request.turn.take(journal)
+    turn, trace = request.turn, None
+    journal = None if turn is None or resumed else turn.journal
+    if stored is not None:
+        opened, trace = await _in_a_thread(request.claim, store, stored, journal, resumed=resumed)
+    else:
+        opened = journal or Journal()
+    if turn is not None:
+        opened = turn.take(opened)
+    return opened, NoTrace() if trace is None or opened.behind is None else TraceBehind(trace, opened.behind.writer)
+
+
+def traceback_keeper(stored: StoredRun | None, journal: Journal) -> KeepTraceback | None:
+    """Return what keeps the traceback of a call's exception beside a run, in the thread that writes it."""
+    if stored is None or (behind := journal.behind) is None:
+        return None
+
+    def keep(number: int, text: str) -> str:
+        behind.writer.submit(stored.keep_traceback, number, text)
+        return stored.traceback_place(number)
+
+    return keep
 
 
 def refuse_undone(journal: Journal, run_id: str) -> None:
@@ -289,34 +312,39 @@ def refuse_undone(journal: Journal, run_id: str) -> None:
         raise UsageError(f"run {run_id} was undone by run {found.run}: begin a new run")
 
 
-def _make(store: RunStore, stored: StoredRun) -> None:
-    store.check()
-    stored.make()
-
-
-async def _in_a_thread(store: RunStore, stored: StoredRun, *, resumed: bool) -> Journal:
+async def _in_a_thread(
+    claim: Callable[[], None] | None, store: RunStore, stored: StoredRun, kept: Journal | None, *, resumed: bool
+) -> tuple[Journal, TraceWriter]:
     """The journal may be long, as the trace that it is held against may be, and a database may be slow."""
 
-    def opened() -> Journal:
-        _make(store, stored)
-        journal = stored.open_journal()
+    def opened() -> tuple[Journal, TraceWriter]:
+        store.check()
+        stored.make()
+        journal = kept or stored.open_journal()
         try:
             if resumed:
                 journal.require(stored.begun_writes())
+            if claim is not None:
+                claim()
+            journal.write_behind()
+            return journal, stored.open_trace()
         except BaseException:
-            journal.close()
+            closed(journal)
             raise
-        return journal
 
-    def closed(late: Future[Journal]) -> None:
+    def closed(journal: Journal) -> None:
+        if journal is not kept:
+            journal.release()
+
+    def closed_late(late: Future[tuple[Journal, TraceWriter]]) -> None:
         if late.exception() is None:
-            late.result().close()
+            threading.Thread(target=closed, args=late.result()[:1]).start()
 
     opening = asyncio.get_running_loop().run_in_executor(None, opened)
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
-        opening.add_done_callback(closed)  # the run is locked until then
+        opening.add_done_callback(closed_late)  # the run is locked until then
         raise
 
 

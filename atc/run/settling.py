@@ -12,9 +12,11 @@ from __future__ import annotations
 import asyncio
 import getpass
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from atc._host.redaction import Redactor
@@ -152,7 +154,7 @@ class Settling:
                 await self.pause(max(PAUSE_S, *(self._left(each.entry) for each in first)))
             for each in first:
                 if await self._reads(each) is False:
-                    self._end(each, done=False)
+                    await self._end(each, done=False)
                 elif each.found.outcome == "in_doubt" and each.found.why not in ("failed", "both"):
                     each.stays("changed", each.found.said)
         return tuple(each.found for each in doubts)
@@ -211,18 +213,19 @@ class Settling:
         done, not_done = _holds(doubt.settle.done, facts), _holds(doubt.settle.not_done, facts)
         if done is not not_done:
             if done:
-                self._end(doubt, done=True)
+                await self._end(doubt, done=True)
             return done
         why: DoubtReason = "both" if done else "failed" if attempt.reply.error is not None else "neither"
         doubt.stays(why, self._redactor.text(said))
         return None
 
-    def _end(self, doubt: Doubt, *, done: bool) -> None:
+    async def _end(self, doubt: Doubt, *, done: bool) -> None:
         doubt.ends(done=done)
         found = doubt.found
         if not doubt.entry.in_doubt:  # it was sent again with its key, and that try was settled before
             return
         self.journal.settle(found.index, Settlement(done, found.by, person=False, at=time.time()))
+        await self.journal.written()
         self.noted(found)
 
     def _left(self, entry: CallEntry) -> float:
@@ -278,13 +281,11 @@ async def settle_run(agent: Agent, run_id: str, numbers: Sequence[int] | None = 
         JournalError: its journal is damaged, or another process works on the run.
     """
     stored = await asyncio.to_thread(agent.store.find, run_id)
-    journal = await asyncio.to_thread(opened, stored)
-    try:
+    noting = _noting(stored, Redactor(agent.settings.secrets))
+    async with written_behind(stored) as (journal, writer):
         given_up, timeout_s = await asyncio.to_thread(_given_up_at, stored)
-        noted = _noting(stored, Redactor(agent.settings.secrets))
+        noted = partial(writer.submit, noting)
         return await Settling(agent, journal, stored.run_id, given_up, timeout_s, noted).settle(numbers)
-    finally:
-        journal.close()
 
 
 async def settle_resumed(agent: Agent, journal: Journal, stored: StoredRun, emit: Emit) -> tuple[SettledCall, ...]:
@@ -365,6 +366,22 @@ def opened(stored: StoredRun) -> Journal:
         journal.close()
         raise
     return journal
+
+
+@asynccontextmanager
+async def written_behind(stored: StoredRun) -> AsyncIterator[tuple[Journal, Executor]]:
+    """Hold the journal of a kept run for a block, and the thread that writes it.
+
+    Raises:
+        UsageError, JournalError: as :func:`opened`.
+    """
+    journal = await asyncio.to_thread(opened, stored)
+    try:
+        await asyncio.to_thread(journal.write_behind)
+        assert journal.behind is not None
+        yield journal, journal.behind.writer
+    finally:
+        await journal.aclose()
 
 
 def _given_up_at(stored: StoredRun) -> tuple[dict[int, float], float]:

@@ -225,9 +225,19 @@ async def solved(run: Run, strategy: Strategy, resumed: StoredRun | None = None)
         ending = Ending("failed", fault=fault_of(error))
     if not (ending.status == "answered" or ending.partial):
         fitted = None
+    try:
+        await run.broker.written()  # what the result tells is on disk
+    except JournalError as error:
+        ending, sentence, fitted = Ending("failed", fault=fault_of(error)), "", None
+    dry_run = None
     if run.broker.dry_run:
         await asyncio.to_thread(_follow_planned, run)
-    return result_of(run, ending, sentence, fitted, planned)
+        dry_run = found_dry(run, planned, ending.fault)
+        if planned is not None:
+            from atc.run.apply import with_plan_kept
+
+            dry_run = await with_plan_kept(run, dry_run, planned.program)
+    return result_of(run, ending, sentence, fitted, dry_run)
 
 
 def result_of(
@@ -235,7 +245,7 @@ def result_of(
     ending: Ending,
     answer: str = "",
     fitted: Fitted | None = None,
-    planned: WritesPlanned | None = None,
+    dry_run: DryRun | None = None,
 ) -> Result:
     """Make the result of a run: its ending, its calls and what it used. Nothing is called for it afterwards.
 
@@ -244,15 +254,12 @@ def result_of(
         ending: how.
         answer: in a sentence.
         fitted: the value, as the type that was asked for.
-        planned: ended the program of a dry run.
+        dry_run: what a dry run found.
     """
     broker, budget = run.broker, run.budget
     ending = with_settling_read(ending, broker.approval.policy, broker.tools)
-    dry_run = found_dry(run, planned, ending.fault) if broker.dry_run else None
-    if dry_run is not None and planned is not None:
-        from atc.run.apply import with_plan_kept
-
-        dry_run = with_plan_kept(run, dry_run, planned.program)
+    if dry_run is None and broker.dry_run:
+        dry_run = found_dry(run, None, ending.fault)
     broker.journal.close()  # a task that a strategy left behind does nothing that the result does not tell
     calls = list(broker.calls)
     known = {call.index for call in calls}

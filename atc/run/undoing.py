@@ -28,7 +28,7 @@ from atc.models.base import NoModel
 from atc.result import Call, Effect
 from atc.run.base import Ending, Strategy
 from atc.run.run import Run
-from atc.run.settling import opened, tables_of
+from atc.run.settling import tables_of, written_behind
 from atc.schemas.protocol import SourceKey, original_arguments
 from atc.tools.tool import Tool
 from atc.traces.stores.base import StoredRun, new_run_id
@@ -204,13 +204,14 @@ class Undoing:
         others = [each for each in self.journal.undone.values() if each.run == undo.run and each.tool == undo.tool]
         return sum(each.digest != undo.digest and each.state != "refused" for each in others)
 
-    def note(self, step: Step, run_id: str, state: Literal["begun", "done", "refused"]) -> None:
+    async def note(self, step: Step, run_id: str, state: Literal["begun", "done", "refused"]) -> None:
         """Write down how far the inverse of a call got. On disk before this returns."""
         assert step.undo is not None
         self.journal.undo(step.entry.number, Undo(run_id, state, step.undo.tool, step.undo.digest))
+        await self.journal.written()
 
     def tell(self, step: Step, run_id: str) -> None:
-        """Write into the trace of the run that a call was undone."""
+        """Write into the trace of the run, in a thread, that a call was undone."""
         trace = self.stored.open_trace()
         try:
             data = {"index": step.entry.number, "tool": step.entry.tool, "run": run_id}
@@ -277,20 +278,20 @@ class Undoer(Strategy):
     async def _made(self, run: Run, step: Step) -> bool:
         """Make one inverse; whether the next one may be made. A no is one to this call alone."""
         assert step.undo is not None
-        self._undoing.note(step, run.run_id, "begun")
+        await self._undoing.note(step, run.run_id, "begun")
         call = await run.call(step.undo.tool, step.arguments, origins=step.origins)
         if call.succeeded and call.body_error is None:
-            self._undoing.note(step, run.run_id, "done")
-            self._undoing.tell(step, run.run_id)
+            await self._undoing.note(step, run.run_id, "done")
+            await asyncio.to_thread(self._undoing.tell, step, run.run_id)
             step.ends("undone")
             return True
         if call.status == "in_doubt":
             step.ends("in_doubt", call.error or "")
             return False
         if step.tried:  # it still takes approval
-            self._undoing.note(step, step.tried, "begun")
+            await self._undoing.note(step, step.tried, "begun")
         else:
-            self._undoing.note(step, run.run_id, "refused")
+            await self._undoing.note(step, run.run_id, "refused")
         denied = call.cause == "denied"
         step.ends("denied" if denied else "not_done", str((call.body_error and call.body_error.message) or call.error))
         return denied
@@ -312,8 +313,7 @@ async def undo_run(agent: Agent, run_id: str, *, dry_run: bool = False) -> Undon
     if agent._approval.parks:
         raise UsageError("an undo does not wait for approval: give approve='ask', 'always' or a function")
     stored = await asyncio.to_thread(agent.store.find, run_id)
-    journal = await asyncio.to_thread(opened, stored)
-    try:
+    async with written_behind(stored) as (journal, _):
         undoing = Undoing(agent, stored, journal)
         steps = await asyncio.to_thread(undoing.steps)
         made = [step for step in steps if step.undo is not None]
@@ -327,8 +327,6 @@ async def undo_run(agent: Agent, run_id: str, *, dry_run: bool = False) -> Undon
                 if step.found.outcome == "planned":  # the run ended before
                     step.ends("not_done", why or "an inverse before it was not made")
         return UndoneRun(run_id=stored.run_id, undo_run=by, calls=tuple(step.found for step in steps))
-    finally:
-        journal.close()
 
 
 def _feed(name: str, given: Any, entry: CallEntry) -> Feed:

@@ -45,7 +45,7 @@ from atc.schemas.protocol import Example, JsonSchema, Protocol, Source
 from atc.schemas.types import VALUE_NAMES, value_names
 from atc.tools.docstrings import Docs, keys_of, read_docstring, with_modern_typeddicts
 from atc.tools.to_json import schema_of, to_json, to_json_with_notes
-from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool, Toolset
+from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool, Toolset, unannounced
 
 MAX_MESSAGE = 20_000
 """Characters of a function's own exception that are looked at; the broker masks them and passes on fewer."""
@@ -435,12 +435,12 @@ class InProcessTransport(AnnouncingTransport):
         """What an exception of the call means; an error of a tool stays the same object."""
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:
-        answered = await self.announced(arguments, lambda: None)
+        answered = await self.announced(arguments, unannounced)
         return answered if answered.notes else answered.value
 
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
         call, blocks = self.bound(arguments)
-        sending()
+        await sending()
         # The thread is abandoned on cancellation: a run's deadline must not wait for a function that hangs.
         answer = await in_thread(functools.partial(self._made, call)) if blocks else self._made(call)
         if not isinstance(answer, Answered):

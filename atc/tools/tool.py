@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter
 from collections.abc import (
     AsyncIterator,
+    Awaitable,
     Callable,
     Collection,
     ItemsView,
@@ -76,8 +77,13 @@ class Answered:
     notes: tuple[str, ...] = ()
 
 
-Sending = Callable[[], None]
-"""Is called right before a call may reach its tool. What it raises must be passed on, and the call not be sent."""
+Sending = Callable[[], Awaitable[None]]
+"""Is awaited right before a call may reach its tool: until that is on disk. What it raises must be passed on, and the
+call not be sent."""
+
+
+async def unannounced() -> None:
+    """Announce a call to nobody: the :data:`Sending` of a call outside of a run."""
 
 
 class AnnouncingTransport(abc.ABC):
@@ -88,11 +94,11 @@ class AnnouncingTransport(abc.ABC):
 
     @abc.abstractmethod
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
-        """Make one call, as :class:`Transport` does, and call ``sending`` before anything of it may leave.
+        """Make one call, as :class:`Transport` does, and await ``sending`` before anything of it may leave.
 
         Args:
             arguments: as the tool takes them.
-            sending: may be called more than once. It is called in the task that makes the call.
+            sending: may be awaited more than once. It is awaited in the task that makes the call.
 
         Raises:
             ToolError: the tool refused or failed.
@@ -100,11 +106,11 @@ class AnnouncingTransport(abc.ABC):
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:
         """Make one call, of which nobody asks when it is sent."""
-        return (await self.announced(arguments, lambda: None)).value
+        return (await self.announced(arguments, unannounced)).value
 
 
-async def answer_of(transport: Transport, arguments: dict[str, Any], sending: Sending = lambda: None) -> Answered:
-    """Make one call through any transport. ``sending`` is called before anything of it may reach the tool.
+async def answer_of(transport: Transport, arguments: dict[str, Any], sending: Sending = unannounced) -> Answered:
+    """Make one call through any transport. ``sending`` is awaited before anything of it may reach the tool.
 
     Raises:
         ToolError: from the transport.
@@ -112,7 +118,7 @@ async def answer_of(transport: Transport, arguments: dict[str, Any], sending: Se
     try:
         if isinstance(transport, AnnouncingTransport):
             return await transport.announced(arguments, sending)
-        sending()
+        await sending()
         value = await transport(arguments)
     except Exception:
         raise

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from concurrent.futures import Executor
 from typing import Any, TypeVar
 
 from atc._host.redaction import Redactor
@@ -14,6 +15,28 @@ from atc.traces.stores.base import NoTrace, TraceWriter
 
 Listener = Callable[[Event], None]
 T = TypeVar("T")
+
+
+class TraceBehind:
+    """A trace that the thread of the run's journal writes: each event comes after the record that it tells of.
+
+    Args:
+        trace: which nobody else appends to.
+        writer: the thread. What comes after its end is dropped.
+    """
+
+    def __init__(self, trace: TraceWriter, writer: Executor) -> None:
+        self._trace, self._writer = trace, writer
+
+    def write_line(self, text: str) -> None:
+        """Have an event written, as :meth:`Event.line` writes it."""
+        with contextlib.suppress(RuntimeError):
+            self._writer.submit(self._trace.write_line, text)
+
+    def close(self) -> None:
+        """End the trace after what was given."""
+        with contextlib.suppress(RuntimeError):
+            self._writer.submit(self._trace.close)
 
 
 def emitter(trace: TraceWriter, redactor: Redactor, *listeners: Listener | None) -> Emit:

@@ -22,8 +22,8 @@ def not_planned(found: PlanDifference) -> str:
         case "tool":
             return f"the plan has {planned} there"
         case "changed_tool":
-            named = f"{visible(found.planned.tool) if found.planned else 'its tool'} is not the tool that was planned"
-            return f"{named}: {changed_parts(found.parts)}" if found.parts else named
+            tool = f"{visible(found.planned.tool) if found.planned else 'its tool'} is not the tool that was planned"
+            return f"{tool}: {changed_parts(found.parts)}" if found.parts else tool
         case "arguments":
             named = [*map(other_argument, found.arguments[:MAX_NAMED])]
             more = len(found.arguments) - len(named)

@@ -395,6 +395,12 @@ def denied_by(who: str) -> str:
     return f"{visible(who)} did not approve this call"
 
 
+def store_waiting(journal: str = "") -> str:
+    """Say that a run waits until its records are kept; ``journal``: where that is, for who may know."""
+    where = f"the journal {journal}" if journal else "its journal"
+    return f"waits for {where} to be written: its disk or its database takes long, and nothing is sent before"
+
+
 def read_changed(change: ChangedRead) -> str:
     """Say that a read answers something else than before its run waited, or was not made then."""
     if change.is_new:

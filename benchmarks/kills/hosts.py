@@ -5,6 +5,8 @@ HTTP and a slow function, in turns. The host that runs it is a process of its ow
 moment, its run is resumed by another one, which may be killed again, until one reports how the run ended. What was
 really done is counted at the tools' own side: a file, and a service in a process that nobody kills.
 
+The disk of the journal stalls at random records, before they are written or after: some hosts are killed then.
+
 ``--changing``: between a kill and what goes on, tools are renamed, said to read or to do something unknown, or taken
 away, each by chance; the model's next program calls those that are there, by their names. A tool that only ever was
 said to read may be called twice, as any read, and a run does not say what it did: what was begun as a read is counted
@@ -34,6 +36,7 @@ import httpx
 import typer
 
 from atc import Agent, tool
+from atc.calls.journal_file import JournalFile
 from atc.errors import UsageError
 from atc.models.fake import FakeModel
 from atc.result import Effect, Result
@@ -48,6 +51,9 @@ QUICK_S, SLOW_S = 0.008, 0.08
 """Seconds that a write takes before it is done, and again until it answers."""
 KILL_AGAIN = 0.85
 """How often the process that goes on with a run is killed, too."""
+OF_STALL, STALL_S, IN_STALL = 0.1, 0.5, 0.4
+"""How often the disk stalls at a record of the journal, for how many seconds at most, and how often that is waited for
+before a host is killed."""
 FURTHER = 4
 """Writes that a host may do, at most, before its moment comes."""
 PATIENCE_S = 120.0
@@ -155,6 +161,7 @@ class Found:
     kills: int = 0
     in_the_middle: int = 0
     before_the_run: int = 0
+    stalled: int = 0
     runs: int = 0
     killed_again: int = 0
     ends: Counter[str] = field(default_factory=Counter)
@@ -166,6 +173,7 @@ class Found:
             "kills": self.kills,
             "in the middle of the writes": self.in_the_middle,
             "before anything of the run was written": self.before_the_run,
+            "while the disk of the journal stalled": self.stalled,
             "of runs that were going on again": self.killed_again,
             "runs": self.runs,
             "ends of the runs": dict(self.ends),
@@ -226,6 +234,8 @@ def _one_run(folder: Path, port: int, rng: random.Random, found: Found, most: in
         host = _host(folder, port, AS_THEY_ARE if first or not changing else changed(rng))
         try:
             alive = wait_for_moment(host, kill, rng, already, written)
+            if kill and rng.random() < IN_STALL:
+                alive = _wait_for_stall(host, folder / "stalls")
         finally:
             os.kill(host, signal.SIGKILL)  # nobody has reaped it: the number is still its own
             os.waitpid(host, 0)
@@ -234,6 +244,8 @@ def _one_run(folder: Path, port: int, rng: random.Random, found: Found, most: in
             found.killed_again += not first
             found.in_the_middle += 0 < len(written()) < len(KEYS)
             found.before_the_run += not _runs(folder)
+            found.stalled += (folder / "stalls").exists()
+        (folder / "stalls").unlink(missing_ok=True)
         first = False
         report = folder / "report.json"
         if report.exists():
@@ -253,6 +265,13 @@ def wait_for_moment(host: int, kill: bool, rng: random.Random, already: int, wri
     while len(written()) < wanted and not _ended(host) and time.monotonic() - began < PATIENCE_S:
         time.sleep(0.001)
     time.sleep(rng.uniform(0.0, rng.choice((3 * QUICK_S, 1.3 * SLOW_S)) if wanted > already else 1.5))
+    return not _ended(host)
+
+
+def _wait_for_stall(host: int, stalls: Path) -> bool:
+    """Wait until the disk stalls, or a host has ended; whether it is still there."""
+    while not stalls.exists() and not _ended(host):
+        time.sleep(0.001)
     return not _ended(host)
 
 
@@ -293,6 +312,7 @@ def _host(folder: Path, port: int, shapes: dict[str, Shape]) -> int:
     if pid:
         return pid
     try:
+        stall_at_random(folder / "stalls")
         try:
             result = asyncio.run(_run(folder, port, shapes))
             ended = result.model_dump(mode="json")
@@ -307,6 +327,25 @@ def _host(folder: Path, port: int, shapes: dict[str, Shape]) -> int:
     except BaseException as error:
         (folder / "error").write_text(f"{type(error).__name__}: {error}")
     os._exit(0)
+
+
+def stall_at_random(stalls: Path) -> None:
+    """Let the disk of this process's journals stall at random records. A file is there while it does."""
+    append = JournalFile.append
+
+    def stalling(self: JournalFile, record: str, **how: bool) -> None:
+        later = random.random() < 0.5
+        if later:
+            append(self, record, **how)
+        if random.random() < OF_STALL:
+            stalls.touch()
+            time.sleep(random.uniform(0.0, STALL_S))
+            stalls.unlink()
+        if not later:
+            append(self, record, **how)
+
+    random.seed()
+    JournalFile.append = stalling  # type: ignore[method-assign]
 
 
 async def _run(folder: Path, port: int, shapes: dict[str, Shape]) -> Result[Any]:

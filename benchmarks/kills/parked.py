@@ -547,16 +547,15 @@ def _arm(moment: Moment) -> None:
     def recording(owner: type[JournalFile] | type[PostgresRecords]) -> None:
         append = owner.append
 
-        def armed(self: Any, *records: dict[str, Any], sync: bool) -> None:
-            name = next((each for each in _RECORDS if each in records[0]), "")
+        def armed(self: Any, record: str, **how: bool) -> None:
+            name = next((each for each in _RECORDS if each in json.loads(record)), "")
             if not comes(name):
-                append(self, *records, sync=sync)
+                append(self, record, **how)
                 return
             if moment.side == "within":
-                line = json.dumps(records[0]).encode()
-                self._file.write(line[: len(line) // 2])
+                self._file.write(record.encode()[: len(record) // 2])
             elif moment.side == "after":
-                append(self, *records, sync=sync)
+                append(self, record, **how)
             os.kill(os.getpid(), signal.SIGKILL)
 
         patch.object(owner, "append", armed).start()

@@ -79,7 +79,7 @@ def test_a_cancelled_run_is_cleaned_up_and_its_trace_is_whole() -> None:
 
     async def go() -> None:
         began = asyncio.Event()
-        made._on_event = lambda event: began.set() if event.kind == "call_started" else None
+        made._on_event = lambda event: began.set() if event.kind == "call_sent" else None
         work = asyncio.create_task(made.arun("wait"))
         await began.wait()
         work.cancel()

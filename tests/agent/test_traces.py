@@ -130,7 +130,8 @@ def test_the_events_of_a_run_have_the_fields_that_are_documented() -> None:
         on_event=events.append,
     ) as agent:
         assert agent.run("Put 1.").status == "answered"
-    missing = {"indexing", "tool_probed", "model_waiting", "stage_started", "layer_started"} | BROKEN | LATER
+    slow = {"indexing", "model_waiting", "store_waiting"}
+    missing = {"tool_probed", "stage_started", "layer_started"} | slow | BROKEN | LATER
     assert {event.kind for event in events} == set(get_args(EventKind)) - missing
     for event in events:
         record = DATA[event.kind]

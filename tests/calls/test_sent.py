@@ -44,8 +44,8 @@ class Waits(AnnouncingTransport):
 
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
         await self.go.wait()
-        sending()
-        sending()
+        await sending()
+        await sending()
         self.sent += 1
         if self.answer is None:
             await asyncio.sleep(30)

@@ -43,6 +43,13 @@ def test_a_pipe_is_told_of_a_model_that_is_silent() -> None:
     ]
 
 
+def test_a_pipe_is_told_of_a_journal_that_is_waited_for() -> None:
+    shown, file = pipe()
+    shown(Event("store_waiting", {"journal": "/runs/1/journal.jsonl"}))
+    where = "waits for the journal /runs/1/journal.jsonl to be written"
+    assert file.getvalue() == f"{where}: its disk or its database takes long, and nothing is sent before\n"
+
+
 def test_a_response_that_is_not_what_its_schema_says_is_noted_beside_its_call() -> None:
     call = Call(
         index=1,

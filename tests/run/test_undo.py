@@ -144,10 +144,10 @@ def killed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let an undo end between an inverse that was made and the record that it was."""
     note = undoing.Undoing.note
 
-    def dies(self: Any, step: Any, run_id: str, state: Any) -> None:
+    async def dies(self: Any, step: Any, run_id: str, state: Any) -> None:
         if state != "begun":
             raise JournalError("killed")
-        note(self, step, run_id, state)
+        await note(self, step, run_id, state)
 
     monkeypatch.setattr(undoing.Undoing, "note", dies)
     yield

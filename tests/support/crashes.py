@@ -133,7 +133,7 @@ class Host:
         )
         append = self.journal._append
 
-        def appended(record: dict[str, Any], *, sync: bool) -> None:
+        def appended(record: dict[str, Any], *, sync: bool, mark: bool = False) -> None:
             if self.dead:
                 raise HostCrash
             kind = next((kind for kind in ("begin", "sent") if kind in record), "end" if "call" in record else "stage")
@@ -146,7 +146,7 @@ class Host:
                 file.write(line[: len(line) // 2])
             if self.dead:
                 raise HostCrash
-            append(record, sync=sync)
+            append(record, sync=sync, mark=mark)
             if sync:
                 self._synced = path.stat().st_size
             if self.crash == f"after {kind}":

@@ -138,6 +138,7 @@ def all_kinds() -> list[dict[str, Any]]:
         ("tool_probed", {"tool": "weigh", "arguments": {"n": 1}, "status": "ok", "learnt": True, "seconds": 0.1}),
         ("model_started", {"purpose": "program"}),
         ("model_waiting", {"purpose": "program", "seconds": 9, "silent": 9}),
+        ("store_waiting", {"journal": "j"}),
         ("model_ended", replied),
         ("program_written", {"attempt": 0, "program": PROGRAM + "\n1", "rewrites": []}),
         ("findings", {"attempt": 0, "findings": [finding, finding | {"line": 99, "severity": "warning"}]}),

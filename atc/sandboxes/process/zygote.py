@@ -336,6 +336,10 @@ def zygote_settings(
     return {"tier": tier, "preload": list(preload), "packages": list(packages), **fixed}
 
 
+_STARTS = threading.Lock()
+"""Held while a process is started, which no other thread sees the end of: of many at once each waits for its own."""
+
+
 def start_zygote(settings: dict[str, Any]) -> Zygote:
     """Start one on this machine and wait until it is ready. Blocks for a tenth of a second or so.
 
@@ -349,16 +353,17 @@ def start_zygote(settings: dict[str, Any]) -> Zygote:
         raise NoRoom(f"its channel cannot be opened: {error.strerror} (see `ulimit -n`)") from None
     arguments = json.dumps({**settings, "control": theirs.fileno()})
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-s", "-S", str(resource_dir("sandbox").resolve() / "zygote.py"), arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            pass_fds=(theirs.fileno(),),
-            env={"PYTHONHASHSEED": _HASH_SEED},
-            cwd="/",
-            start_new_session=True,
-        )
+        with _STARTS:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-s", "-S", str(resource_dir("sandbox").resolve() / "zygote.py"), arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=(theirs.fileno(),),
+                env={"PYTHONHASHSEED": _HASH_SEED},
+                cwd="/",
+                start_new_session=True,
+            )
     except OSError as error:
         ours.close()
         if error.errno in NO_ROOM:

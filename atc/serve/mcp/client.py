@@ -295,17 +295,20 @@ class Client:
         """Whether a run is one that it may name: its own, or one that its principal began earlier."""
         return run_id in self.runs or (self.kept is not None and self.kept.owns(run_id))
 
-    def begin(self, run_id: str) -> None:
-        """Note that a run is its own, also for a later connection.
+    def claim(self, run_id: str) -> None:
+        """Write down that a run is its own, also for a later connection: in a thread, for it may be slow.
 
         Raises:
             EnvironmentProblem: it cannot be written down.
         """
+        if self.kept is not None:
+            self.kept.begin(run_id, self.id.name)
+
+    def begin(self, run_id: str) -> None:
+        """Note that a run is its own."""
         if len(self.runs) >= MOST_RUNS:
             self.runs.clear()  # the store knows them
         self.runs.add(run_id)
-        if self.kept is not None:
-            self.kept.begin(run_id, self.id.name)
 
     def earlier_writes(self, run_id: str) -> WritesOfOthers:
         """What the principal's other runs did, as one of the client's runs sees it."""

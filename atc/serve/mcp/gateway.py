@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -375,6 +376,7 @@ class Gateway:
                 dry_run=dry_run,
                 listener=heard,
                 run_id=run_id,
+                claim=partial(client.claim, run_id),
             )
 
         with self.going(client, run_id):

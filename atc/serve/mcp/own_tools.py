@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import mcp_types as types
@@ -219,6 +219,7 @@ async def run_task(request: ToolRequest) -> Answer:
     with gateway.going(client, run_id):
         client.begin(run_id)
         async with told(request) as listener:
+            asked = replace(asked, claim=partial(client.claim, run_id))
             result = await agent._begin(asked, listener=listener, run_id=run_id)
     return _answered(request, result)
 

@@ -21,6 +21,7 @@ from atc.serve.mcp.reports import one_line
 from atc.serve.mcp.running import Running
 from atc.tools.tool import PROGRESS, Progress
 from atc.traces.emitter import Listener
+from atc.wording import outcomes
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,8 @@ class _Progress:
             case "call_started":
                 self._calls += 1
                 return f"call {self._calls}: {data['tool']}"
+            case "store_waiting":
+                return outcomes.store_waiting()
             case "indexing":
                 return f"indexing: {data['stage']} {data['done']:,} of {data['total']:,}"
         return ""

@@ -87,7 +87,7 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Service
         return self.server
 
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
-        """Make one call; ``sending`` is called once the server is ready.
+        """Make one call; ``sending`` is awaited once the server is ready.
 
         Raises:
             ToolError: the server cannot be reached, refuses, dies, takes too long, or says that the tool failed.
@@ -119,7 +119,7 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Service
         async with server.connected() as (connection, client):
             if self.reads and not server.reads_still(self.name):
                 raise ToolError(f"{self.label}: {_NO_READ}", status="changed")
-            sending()
+            await sending()
             report.sent, odd = True, Oddities()
             result = await self._made(connection, client, arguments, report)
             report.answered = True

@@ -201,7 +201,7 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
         """Make one call, and return with its value the next page by its ``Link`` header.
 
-        ``sending`` is called once there is a token, before the request is sent.
+        ``sending`` is awaited once there is a token, before the request is sent.
 
         Raises:
             ToolError: the arguments do not fit in a request, the service cannot be reached or refuses, or its answer
@@ -272,14 +272,11 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
         live = credentials.live(operation)
         redirects, renewed = 0, False
         while redirects <= MAX_REDIRECTS:
-            report.sent, report.answered, report.status = (
-                False,
-                False,
-                None,
-            )  # the one before, if there was one, did nothing
+            report.sent = report.answered = False  # the one before, if there was one, did nothing
+            report.status = None
             for credential in live:
                 await credential.put_on(request, client)
-            sending()
+            await sending()
             report.sent = True
             response = await client.send(request, stream=True)
             report.status, report.answered = response.status_code, response.has_redirect_location

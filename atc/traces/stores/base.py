@@ -152,8 +152,12 @@ class StoredRun(ABC):
             text: as :func:`shortened` keeps it.
 
         Returns:
-            Where it is; ``None`` if it cannot be written: the run goes on without it.
+            :meth:`traceback_place`; ``None`` if it cannot be written: the run goes on without it.
         """
+
+    @abstractmethod
+    def traceback_place(self, number: int) -> str:
+        """Where the traceback of a call is, if it was kept; for people to read."""
 
     @abstractmethod
     def keep_note(self, name: str, note: Mapping[str, Any]) -> None:

@@ -154,13 +154,16 @@ class FileRun(StoredRun):
         return bool(locked([self.journal]))
 
     def keep_traceback(self, number: int, text: str) -> str | None:
-        path = self.folder / f"traceback-{number}.txt"
+        path = self.traceback_place(number)
         try:
-            _write(path, shortened(text))
+            _write(Path(path), shortened(text))
         except OSError as error:
             _log.warning("the traceback of call %d cannot be kept in %s: %s", number, path, error.strerror)
             return None
-        return str(path)
+        return path
+
+    def traceback_place(self, number: int) -> str:
+        return str(self.folder / f"traceback-{number}.txt")
 
     def keep_note(self, name: str, note: Mapping[str, Any]) -> None:
         try:

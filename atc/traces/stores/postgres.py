@@ -123,6 +123,9 @@ class PostgresRun(StoredRun):
         except EnvironmentProblem as error:
             _log.warning("the traceback of call %d cannot be kept: %s", number, error)
             return None
+        return self.traceback_place(number)
+
+    def traceback_place(self, number: int) -> str:
         return f"{self.store.where}, table atc.tracebacks: run {self.run_id}, call {number}"
 
     def keep_note(self, name: str, note: Mapping[str, Any]) -> None:

@@ -34,14 +34,13 @@ SELECT holder, greatest(0, extract(epoch FROM lease_until - clock_timestamp())):
 """
 _APPEND = """
 WITH held AS (
-    UPDATE atc.runs SET records = records + %(count)s, written = clock_timestamp(),
+    UPDATE atc.runs SET records = records + 1, written = clock_timestamp(),
         lease_until = greatest(lease_until, clock_timestamp() + make_interval(secs => %(lease_s)s))
     WHERE run_id = %(run_id)s AND epoch = %(epoch)s AND records = %(known)s AND lease_until > clock_timestamp()
     RETURNING 1
 )
 INSERT INTO atc.records (run_id, number, epoch, record)
-SELECT %(run_id)s, %(known)s + place, %(epoch)s, record
-FROM held, unnest(%(records)s::text[]) WITH ORDINALITY AS given (record, place)
+SELECT %(run_id)s, %(known)s + 1, %(epoch)s, %(record)s::text FROM held
 """
 _APPEND_SURE = _APPEND + "RETURNING number"
 _APPEND_SOON = _APPEND + "RETURNING set_config('synchronous_commit', 'off', true)"
@@ -198,27 +197,25 @@ class PostgresRecords:
         if last != self._known:
             raise JournalError(f"the journal {self.name} lacks records after {last} of {self._known}: {WHAT_NOW}")
 
-    def append(self, *records: dict[str, Any], sync: bool) -> None:
-        """Append records, all or none. A mark that a call is about to leave is as durable as what is synced.
+    def append(self, record: str, *, sync: bool, mark: bool = False) -> None:
+        """Append a record. A mark that a call is about to leave is as durable as what is synced.
 
         Raises:
             JournalError: another process has taken the run over, the lease has lapsed, or the database cannot be used.
-                Nothing is appended after that, and nobody knows whether these were where the connection was lost.
+                Nothing is appended after that, and nobody knows whether this was where the connection was lost.
         """
         if not self._open:
             raise JournalError(f"the journal {self.name} is closed")
-        sure = sync or any("sent" in record for record in records)
         values = {
             "run_id": self._run_id,
             "epoch": self.epoch,
             "known": self._known,
-            "count": len(records),
-            "records": [json.dumps(record, allow_nan=False) for record in records],
+            "record": record,
             "lease_s": self._leases.lease_s,
         }
 
         def appended(connection: psycopg.Connection[tuple[Any, ...]]) -> int:
-            return connection.execute(_APPEND_SURE if sure else _APPEND_SOON, values).rowcount
+            return connection.execute(_APPEND_SURE if sync or mark else _APPEND_SOON, values).rowcount
 
         try:
             count = self._session.do(appended, patience_s=RESTART_S)
@@ -226,13 +223,13 @@ class PostgresRecords:
             self._abandon()
             raise JournalError(f"cannot write the journal {self.name}: {error}") from None
         except BaseException:
-            self._abandon()  # an interrupt in the middle: nobody knows whether they were written
+            self._abandon()  # an interrupt in the middle: nobody knows whether it was written
             raise
-        if count != len(records):
+        if not count:
             self.close()
             what = "its lease has lapsed, or another process has taken the run over"
             raise JournalError(f"cannot write the journal {self.name}: {what}; nothing more is done here")
-        self._known += len(records)
+        self._known += 1
 
     def close(self) -> None:
         """Let go of the run: another process may take it at once. What is appended later fails."""

@@ -7,6 +7,7 @@ a check, an attribution and revisions of its own.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -51,19 +52,19 @@ class Layered(Strategy):
 
     async def _act(self, run: Run, stored: StoredRun | None = None) -> Ending:
         ModelRepairs.join(run)
-        cut = CutOff.of(run, stored) if stored is not None else None
+        cut = await asyncio.to_thread(CutOff.of, run, stored) if stored is not None else None
         layers = cut.layers if cut is not None else Layers.of(run)
         programs: Sequence[str] = cut.programs if cut is not None else ()
         if stored is not None and cut is None:
-            if stored.last("layer_started") is not None or len(layers.tools) > 1:
+            if await asyncio.to_thread(stored.last, "layer_started") is not None or len(layers.tools) > 1:
                 run.broker.journal.begin_again()  # its steps cannot be had any more, or none had begun
             else:
-                programs = stored.programs()
+                programs = await asyncio.to_thread(stored.programs)
         if len(layers.tools) > 1:
             first = Draft(Program(programs[-1])) if programs and programs[-1] else None
             return await _Run(run, self._options, layers).act(first, programs)
         async with ProgramLoop.open(run, self._options, look=True) as loop:
-            goes_on = loop.resumed(stored) if stored is not None and programs else None
+            goes_on = await loop.resumed(stored) if stored is not None and programs else None
             return await revise(loop, ChainPolicy(loop, programs), goes_on)
 
 

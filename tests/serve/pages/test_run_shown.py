@@ -16,7 +16,7 @@ from atc._records.events import DATA
 from atc.cli import app
 from atc.serve.pages.run.nodes import WHOLE, Limits, node, plain, value_at
 from atc.serve.pages.run.page import MOST_WHOLE, SCRIPTS, STYLES, run_file, run_page
-from atc.serve.pages.run.shown import shown, whole_value
+from atc.serve.pages.run.shown import SKIPPED, shown, whole_value
 from atc.serve.pages.runs.page import row_of, runs_page
 from atc.traces.stores.files import FileRun
 from tests.serve.pages.test_kit import Elements
@@ -85,7 +85,7 @@ def test_every_kind_is_shown_and_no_text_of_it_can_be_more_than_text() -> None:
         made = [shown(n, event) for n, event in enumerate(hostile(attack), 1)]
         text = json.dumps([each for each in made if each is not None], allow_nan=False)
         found = json.loads(text)
-        assert {each["kind"] for each in found} >= kinds - {"indexing", "model_waiting", "of_a_later_version"}
+        assert {each["kind"] for each in found} >= kinds - SKIPPED - {"of_a_later_version"}
         assert {"unknown", "damaged"} <= {each["kind"] for each in found}
         assert not [
             c for c in "\x1b\x00\u202e\u2066\u200b\u2028\ud800" if json.dumps(c)[1:-1] in text.replace("\\\\", "")

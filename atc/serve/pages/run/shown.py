@@ -118,7 +118,7 @@ WORDED: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 """Of a kind: what makes its sentences. Raises as :data:`atc.traces.reading.FAILS` says where the data is damaged."""
 
 
-SKIPPED = frozenset({"indexing", "model_waiting"})
+SKIPPED = frozenset({"indexing", "model_waiting", "store_waiting"})
 """Kinds that no page shows: they tell that something takes a while."""
 LIMITS = Limits()
 TEXT, LONG, PROGRAM = 2_000, 6_000, 100_000
