@@ -210,7 +210,9 @@ def reply_span(text: str) -> tuple[int, int]:
     """Return where in a text the reply begins and ends."""
     tags = [tag for tag in _TAG.finditer(text) if not _is_quoted(text, tag)]
     tags = [*_outside(_programs(text), tags)] if tags else tags
-    last = next((at for at in reversed(range(len(tags))) if tags[at]["ends"] and not _is_mention(text, tags, at)), -1)
+    first_line = text.find("\n", len(text) - len(text.lstrip()))
+    ends = (at for at in reversed(range(len(tags))) if tags[at]["ends"])
+    last = next((at for at in ends if not _is_mention(text, tags, at, first_line)), -1)
     begin = 0
     if last >= 0:
         begin = tags[last].end()
@@ -224,12 +226,12 @@ def _is_quoted(text: str, tag: re.Match[str]) -> bool:
     return around[0][-1:] == around[1] in _QUOTES and around[0] != "``"  # which ends a block
 
 
-def _is_mention(text: str, tags: list[re.Match[str]], at: int) -> bool:
-    """Return whether words only speak of tags: one that begins thoughts stands before it in the first line."""
+def _is_mention(text: str, tags: list[re.Match[str]], at: int, first_line: int) -> bool:
+    """Return whether words only speak of tags: one that begins thoughts stands before it in the first line, which ends
+    there, or never."""
     if at == 0 or tags[at - 1]["ends"] or _is_at_edge(text, tags[at - 1]):
         return False
-    line_ends = text.find("\n", len(text) - len(text.lstrip()))
-    return line_ends < 0 or not text[line_ends : tags[at].start()].strip()
+    return first_line < 0 or tags[at].start() < first_line or text[first_line : tags[at].start()].isspace()
 
 
 def _is_at_edge(text: str, tag: re.Match[str]) -> bool:
