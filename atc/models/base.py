@@ -244,10 +244,6 @@ class Model(abc.ABC):
         sampling = Sampling(max_tokens, temperature, seed, tuple(stop))
         return await self.generate_many(ModelRequest(tuple(messages), sampling), count)
 
-    def beside(self, other: Model) -> Model:
-        """Return another model that the same run asks, within the limits that this one keeps to for others."""
-        return other
-
     def check_images(self, messages: Sequence[Message]) -> None:
         """Check that messages have no images that this model would not see.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from atc.catalogue.learn.examples import Pair
+
 from atc._records.events import VERSION
 from atc.catalogue.index.index import ToolIndex
-from atc.catalogue.learn.examples import Pair
 from atc.schemas.protocol import Protocol
 from tests.support.retrieval import HashedWords, protocol
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from atc.catalogue.learn.examples import Pair
+
 from atc.schemas.protocol import Protocol
 from tests.support.retrieval import protocol, some
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
+from atc.catalogue.learn.examples import Pair
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -25,7 +26,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 from cryptography.x509.oid import NameOID
 
 from atc.catalogue.index.index import ToolIndex
-from atc.catalogue.learn.examples import Pair
 from atc.schemas.protocol import Protocol
 from benchmarks.kills import batch as batch_kills
 from tests.support import docker, mcp, openapi, probe, ruler, service, slang
@@ -49,8 +49,7 @@ KEY = "a-key"
 ENCODERS = (
     "atc.catalogue.index.minilm.MiniLM",
     "atc.cli.find.MiniLM",
-    "atc.cli.learn.MiniLM",
-    "benchmarks.retrieval.search_data.MiniLM",
+    "atc_research_benchmarks.search_data.MiniLM",
 )
 """Where commands find their encoder."""
 FERRY = """\
