@@ -1,6 +1,7 @@
 """``python -m benchmarks.retrieval`` with more ways to rank: what found tools need, and plans before a search (ToolQP).
 
-``python -m atc_research_benchmarks.ranking --data DIR --method hybrid,needs,plan --model embedded``
+``python -m atc_research_benchmarks.ranking --data DIR --method hybrid,needs,plan --model embedded``. Its options
+are those of that command: "--data", "--method", "--model", "--drawn", "--per-source" and others.
 """
 
 from __future__ import annotations

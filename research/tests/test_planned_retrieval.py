@@ -35,6 +35,16 @@ def test_a_planned_search_is_told_and_its_plan_reaches_the_writer(made: Any, mon
     assert "The tools were searched for by this outline" in model.prompts[2][-1].content
 
 
+def test_a_model_of_its_own_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atc.catalogue.index.retriever.encoder_for", lambda count: (None, []))
+    planner = FakeModel(["<plan>\n1. forecast for a place\n</plan>", "<stop_retrieval>"])
+    model = FakeModel(["```python\nanswer = get_weather(n=1)\n```"])
+    retriever = Planned(Settings.load(), model=planner)
+    agent = Agent(weather_of_many(), model=model, retriever=retriever, sentence=False, **few(monkeypatch, 3))
+    result = agent.run("take an umbrella?")
+    assert (result.value, result.usage.model_calls, len(planner.prompts)) == ("rain", 1, 2)
+
+
 def test_its_names_are_entry_points() -> None:
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     assert set(project["entry-points"]["atc.retrieval"]) == {"planned", "planned-peak", "related"}

@@ -7,8 +7,9 @@ the run plans, within its budget.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
-from atc import Settings, Sketch, Toolset, UsageError
+from atc import Message, Model, Reply, Settings, Sketch, Toolset, UsageError
 from atc.plugins.learning import Ask, Feed, IndexRetriever, Supplier, ToolIndex, Why, service_of
 from atc_research.toolqp.consumers import Consumers
 from atc_research.toolqp.planning import (
@@ -33,16 +34,27 @@ class Planned:
     Args:
         settings: name the index, or where indexes are kept.
         fusion: makes one ranking of those of the queries.
+        model: plans in place of the run's own, beside the run's budget; whoever opened it closes it.
     """
 
-    def __init__(self, settings: Settings, fusion: Fusion = anchored_similarity) -> None:
+    def __init__(self, settings: Settings, fusion: Fusion = anchored_similarity, model: Model | None = None) -> None:
         self._indexes = IndexRetriever(settings.tool_index, "auto", folder=settings.catalogue / "indexes")
-        self._fusion = fusion
+        self._fusion, self._model = fusion, model
+
+    @property
+    def _ask(self) -> Ask | None:
+        if (model := self._model) is None:
+            return None
+
+        async def ask(messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
+            return await model.complete(messages, max_tokens=max_tokens, **form)
+
+        return ask
 
     async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Ask) -> Sketch:
         """Return the tools that the planned queries find, the likeliest first, with those that supply their needs."""
         index = await self._indexes.index_of(tools)
-        found = await QueryPlanner(index, ask, fusion=self._fusion).search(task)
+        found = await QueryPlanner(index, self._ask or ask, fusion=self._fusion).search(task)
         notices = list(self._indexes.notices)
         if found.stopped and not found.skipped:
             how = "the plan's queries were cut short" if found.plan else "tools were searched for without a plan"
