@@ -40,6 +40,7 @@ from atc.tools.tool import Tool, Toolset
 if TYPE_CHECKING:
     from atc.catalogue.graph.lessons import Lessons
     from atc.catalogue.graph.store import GraphStore
+    from atc.catalogue.tool_list import ToolLister
     from atc.traces.stores.base import StoredRun
 
 STORE = "learnt-"
@@ -152,17 +153,22 @@ class Catalogue:
         found = await self.find(task, limit, ask, report)
         return await asyncio.to_thread(lambda: self._chosen(found, room, task, kept).with_graph(graph))
 
+    @cached_property
+    def lister(self) -> ToolLister:
+        """Return what makes the lists of names in prompts."""
+        from atc.catalogue.tool_list import ToolLister  # few runs have a list
+
+        return ToolLister(protocols_of(self.tools))
+
     def _all_fit(self, room: ToolRoom) -> bool:
         if room not in self._fit:
             self._fit[room] = room.fits(self.tools)
         return self._fit[room]
 
     def _chosen(self, found: Sketch, room: ToolRoom, task: str, kept: Sequence[str]) -> Sketch:
-        from atc.catalogue.tool_list import names_within  # few runs have a list
-
         best = [*found.tools]
         shown = room.shown(best, self.tools, [name for name in kept if name in self.tools])
-        listed = names_within(protocols_of(self.tools), room.names, best, task) if room.names else ()
+        listed = self.lister.names(room.names, best, task) if room.names else ()
         return replace(found.offering(self.tools.only(*shown), "earlier"), listed=listed)
 
     def _of_all(self) -> Sketch:

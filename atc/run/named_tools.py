@@ -104,8 +104,9 @@ class NamedTools:
                 case ast.Call(func=ast.Attribute(value=ast.Name() as name) as attribute):
                     called[id(name)] = attribute
         for node in nodes:
-            is_read = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-            if is_read and node.id not in bound and (node.id in self._tools or node.id not in _BUILTINS):
+            if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load) or node.id in bound:
+                continue
+            if node.id in self._tools or node.id not in _BUILTINS:
                 yield node, called.get(id(node))
 
 

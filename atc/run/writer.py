@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from atc import wording
-from atc.catalogue.sketch import stub_tokens
+from atc.catalogue.sketch import room_of, stub_tokens
 from atc.errors import ContextExceeded
 from atc.models.base import Message, Reply, estimate_tokens
 from atc.programs.dialects.awaits import in_plain_python
@@ -134,7 +134,7 @@ class Writer:
         self._revision = options.revision or ("notes" if run.model.wants_example else "program")
         self._room = PromptRoom(run.model, run.settings)
         self._asked_for: list[str] = []
-        self._listed = "" if part or not run.sketch.listed else self._list()
+        self._has_list, self._listed = bool(run.sketch.listed) and not part, ""
         self._offered: tuple[tuple[Tool, ...], tuple[str, ...]] | None = None
         self._down: list[str] = []
         self.look = self.may_look = self.gives_documents = False
@@ -147,7 +147,7 @@ class Writer:
         if offered == self._offered:
             return
         self._asking = asking_tools(tools)
-        self._offered, self._tools = offered, self._within_budget(tools) if self._listed else tools
+        self._offered, self._tools = offered, self._within_budget(tools) if self._has_list else tools
         self._graph = self._run.graph_of(self._tools)
         self._pages = ALL_PAGES not in tools
         self._fitter: Fitter | None = None
@@ -173,19 +173,15 @@ class Writer:
     def _by_layer(self, names: Iterable[str]) -> list[str]:
         return sorted(names, key=lambda name: self._layer.get(name, len(self._layer)))
 
-    def _list(self) -> str:
-        from atc.catalogue.tool_list import tool_list  # few runs have a list
-
-        protocols = {name: tool.protocol for name, tool in self._run.all_tools.items()}
-        return fenced(tool_list(protocols, self._run.sketch.listed))
-
     def _within_budget(self, tools: Toolset) -> Toolset:
         """Return the tools without some that no program has called or asked for, where all take more than the budget.
 
         The least likely go first. They are listed, or found again.
         """
         most = self._settings.stub_tokens
-        cost = {name: stub_tokens(tool.protocol, most) for name, tool in tools.items() if name not in self._asking}
+        cost = {
+            name: stub_tokens(tool.protocol, most // 8 + 1) for name, tool in tools.items() if name not in self._asking
+        }
         called = {call.tool for call in self._run.broker.calls}
         spare = [name for name in reversed(cost) if name not in called and name not in self._asked_for]
         while sum(cost.values()) > most and spare:
@@ -404,11 +400,14 @@ class Writer:
     async def _tools_within(self, base: Sequence[Message], feedback: Sequence[Message]) -> Fit:
         """The same as before if they still fit, for the model's cache. Where they are shortened, room for notes on
         programs that fail is kept from the first."""
+        if self._has_list and not self._listed:
+            tokens, lister = (await room_of(self._run.model, self._settings)).names, self._run.catalogue.lister
+            self._listed = fenced(await asyncio.to_thread(lister.text, self._run.sketch.listed, tokens))
         empty = task_message(self._task_message(Fit("", {}, tuple(self._tools))), self._run.images)
         fixed = await self._room.taken([*base, empty])
         notes = await self._room.taken(feedback)
         room = await self._room.for_tools(fixed + notes)
-        if self._listed:
+        if self._has_list:
             room = min(room, self._settings.stub_tokens)
         if self.shown is None or self.shown.tokens > room:
             fit = self._whole_documents() if self._options.tools == "json" else None

@@ -37,7 +37,7 @@ class UsedTogether:
         total, best = np.zeros(len(self._index), np.float32), hits[0].score
         total[[*rows]] = [hit.score for hit in hits]
         likely = [(row, hit.score / best) for row, hit in [*rows.items()][:LIKELY]]
-        gained, _ = self._table.gains(likely, np.maximum(total, 0.0) / np.float32(best))
+        gained, _ = self._table.gains(likely, (np.maximum(total, 0.0) / best).astype(np.float32))
         total = np.maximum(total, 0.0) + np.float32(best) * gained
         ids = self._index.ids
         return [
