@@ -22,8 +22,9 @@ from atc.calls.permissions import agent_permissions
 from atc.calls.question import AskUser, answerer_of, checked_ask_user
 from atc.catalogue.catalogue import Catalogue
 from atc.catalogue.index.retriever import Retriever
+from atc.catalogue.sketch import FEW
 from atc.errors import UsageError
-from atc.models.base import Message, Model, NoModel
+from atc.models.base import Message, Model
 from atc.models.budget import BudgetedModel
 from atc.models.images import Images
 from atc.result import Result, T
@@ -83,8 +84,8 @@ class Agent:
             ``"never"``.
         strategy: how it solves tasks: a strategy, or the name of one (:func:`atc.run.base.open_strategy`); by
             default what the settings say, else ``"chain"``.
-        retriever: finds the tools to offer if there are more than ``max_tools``; by default an index of them, as the
-            settings say.
+        retriever: puts the tools in order if not all are shown whole; by default an index of them, as the settings
+            say.
         catalogue: a catalogue of the tools that other agents share; or a folder, as in the setting ``catalogue``. By
             default the agent makes one.
         sandbox: where programs run: a sandbox, which you close yourself; or a text, as in the setting ``sandbox``.
@@ -575,7 +576,7 @@ class Agent:
     ) -> Result:
         """``opened_by``: the name that opens ``strategy`` for a resume. ``model``: asked in place of the agent's."""
         refuse_within_import()
-        if len(self.tools) <= self.settings.max_tools:
+        if len(self.tools) <= FEW:
             check_schemas(self.tools)  # all are offered: a wrong one is found before a run begins
         if strategy is None:
             strategy, opened_by = self._strategy, None if self._given_strategy else self.settings.strategy
@@ -631,8 +632,7 @@ class Agent:
         observed = stack.enter_context(telemetry.run(self.tools, redactor)) if telemetry is not None else None
         model = model or self._resources.model()
         model.check_images([Message("user", request.task, images=request.images)])
-        planner = None if isinstance(model, NoModel) else self._resources.planner()
-        budget = limits_of(self.settings, model, planner)
+        budget = limits_of(self.settings, model)
         journal, trace = await records_of(request, self.store, stored, resumed=resumed is not None)
         stack.push_async_callback(journal.aclose)
         stack.callback(trace.close)
@@ -673,7 +673,6 @@ class Agent:
             run_id=run_id,
             settings=request.settings(self.settings),
             model=asked(model),
-            planner=None if planner is None else asked(model.beside(planner)),
             budget=budget,
             broker=broker,
             resources=self._resources,

@@ -183,20 +183,8 @@ RETRIEVAL = Kind(
     "way to find tools",
     "atc.retrieval",
     "a function of the settings that returns an atc.Retriever",
-    dict.fromkeys(("auto", "lexical", "hybrid", "planned"), "atc.catalogue.index.retriever:by_index"),
+    dict.fromkeys(("auto", "lexical", "hybrid"), "atc.catalogue.index.retriever:by_index"),
     error=SettingsError,
 )
-SCORERS = Kind(
-    "scorer",
-    "atc.scorers",
-    "a function of a snapshot of an index that returns an atc.catalogue.index.scorers.Scorer of this name, or None",
-    {
-        "words": "atc.catalogue.index.scorers:Words",
-        "vectors": "atc.catalogue.index.scorers:Cosines",
-        "co-usage": "atc.catalogue.index.together:own_scorer",
-    },
-    frozenset({"adapter"}),
-    SettingsError,
-)
 LEARN = Kind("command of `atc tools learn`", "atc.learn", "a function that is a command of Typer, or a typer.Typer")
-KINDS = (STRATEGIES, TOOL_SOURCES, SANDBOXES, MODELS, STORES, RETRIEVAL, SCORERS, LEARN)
+KINDS = (STRATEGIES, TOOL_SOURCES, SANDBOXES, MODELS, STORES, RETRIEVAL, LEARN)

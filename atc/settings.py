@@ -11,10 +11,9 @@ from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_v
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from atc import parts
 from atc._host.addresses import is_safe_address
 from atc._host.trust import TrustedFileSource
-from atc._records.choices import SCORERS, ApproveChoice, AskUserChoice, PlannedRanking, WarningsChoice
+from atc._records.choices import ApproveChoice, AskUserChoice, WarningsChoice
 from atc._records.prices import Price
 from atc._records.rules import Rules, parse_rules
 from atc.errors import SettingsError
@@ -76,32 +75,22 @@ class Settings(BaseSettings):
         300.0, gt=0, description="seconds without output of the model's endpoint after which a request is given up"
     )
 
-    max_tools: int = Field(
-        20, ge=1, description="most tools offered to the model at once; if there are more, the best are chosen"
+    stub_tokens: int = Field(
+        6_000,
+        ge=1,
+        description="tokens of the tools' documents in a prompt: all tools are shown whole if they fit, else the "
+        "likeliest in half of it",
+    )
+    list_tokens: int = Field(
+        8_000,
+        ge=0,
+        description="tokens of the list of names and arguments that a prompt has where not all tools are shown whole; "
+        "0: no list",
     )
     retrieval: str = Field(
         "auto",
         description="how tools are found: `auto` (by words, and by meaning if an embedding model is there), `lexical` "
-        "(by words), `hybrid` (all that the index can), `planned` (the model plans the queries), or an installed way",
-    )
-    planned_ranking: PlannedRanking = Field(
-        "similarity",
-        description="how `planned` joins the rankings of its queries: `similarity` (each counts as far as it fits a "
-        "tool), or `peak` (the best place of a tool in any); only by words, it is always `peak`",
-    )
-    planner_model: str | None = Field(
-        None, description="model that plans the search for tools, as `model` names one; default: the model of the run"
-    )
-    planner_base_url: str | None = Field(
-        None, description="endpoint of `planner_model`; default: as for `model`. No key but its own goes there"
-    )
-    planner_api_key: SecretStr | None = Field(
-        None, description="key of `planner_model`; default: as for `model`, if it has no `planner_base_url`"
-    )
-    scorers: Names = Field(
-        SCORERS,
-        description=f"what ranks tools: some of {', '.join(SCORERS)}; one that is missing, or that has learnt nothing, "
-        "does not count",
+        "(by words), `hybrid` (all that the index can), or an installed way",
     )
     tool_index: str | None = Field(None, description="folder of an index of the tools (`atc tools index`)")
     find_tools: bool = Field(
@@ -283,33 +272,12 @@ class Settings(BaseSettings):
             )
         return self
 
-    @model_validator(mode="after")
-    def _named_planner(self) -> Settings:
-        if self.planner_base_url is not None and not self.planner_model:
-            raise PydanticCustomError(
-                "planner_base_url", "planner_base_url needs planner_model, a model that it has (ATC_PLANNER_MODEL)"
-            )
-        return self
-
     @field_validator("retrieval")
     @classmethod
     def _known_retrieval(cls, name: str) -> str:
         if not RETRIEVAL.has(name):
             raise PydanticCustomError("retrieval", "there are {known}", {"known": ", ".join(RETRIEVAL.names())})
         return name
-
-    @field_validator("scorers")
-    @classmethod
-    def _known_scorers(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        unknown = [name for name in names if name not in SCORERS and not parts.SCORERS.has(name)]
-        if unknown or not {"words", "vectors"} & set(names):
-            problem = f"there is no scorer {unknown[0]!r}" if unknown else "words or vectors must be among them"
-            raise PydanticCustomError(
-                "scorers",
-                "{problem}; there are {known}",
-                {"problem": problem, "known": ", ".join(parts.SCORERS.names())},
-            )
-        return names
 
     @field_validator("rules")
     @classmethod
@@ -328,7 +296,7 @@ class Settings(BaseSettings):
     @property
     def secrets(self) -> list[str]:
         """What no trace may show: keys of the model and the sandbox service; passwords of the store."""
-        kept = (self.api_key, self.planner_api_key, self.sandbox_token, self.approver_key, self.approval_secret)
+        kept = (self.api_key, self.sandbox_token, self.approver_key, self.approval_secret)
         found = [secret for each in kept if each is not None and (secret := each.get_secret_value())]
         if self.store is None:
             return found

@@ -26,6 +26,8 @@ from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.tools.tool import Toolset, signatures
 
 ROOT = Path(__file__).parents[1]
+ALL = 1_000_000
+"""Tokens of documents (``stub_tokens``) with which all tools of a task are shown, as far as a prompt has room."""
 RESULTS = ROOT / "benchmarks" / "results"
 PUBLISHED = ROOT / "benchmarks" / "published"
 

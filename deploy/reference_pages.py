@@ -75,8 +75,8 @@ def settings_page() -> str:
     """Every setting with its environment variable, default and meaning, as Markdown."""
     parts = [
         "# Settings\n",
-        "A setting is given as an argument (`Agent(tools, max_tools=40)`, `atc run … --set max_tools=40`), as an",
-        "environment variable (`ATC_MAX_TOOLS=40`), or in `atc.toml` in the working folder (`max_tools = 40`).",
+        "A setting is given as an argument (`Agent(tools, max_calls=40)`, `atc run … --set max_calls=40`), as an",
+        "environment variable (`ATC_MAX_CALLS=40`), or in `atc.toml` in the working folder (`max_calls = 40`).",
         "The first of these that is there counts. A folder [may set less](../approval.md#trust-a-folder).\n",
         "```console\n$ atc doctor --settings\n```\n",
         "It prints each setting with the value that it has here.\n",

@@ -71,7 +71,7 @@ if __name__ == "__main__":
     began = time.perf_counter()
     found = [hit.id for hit in index.search(task, limit=3)]
     print(f"searched in {1000 * (time.perf_counter() - began):.0f} ms: {', '.join(found)}")
-    with Agent(tools, retriever=IndexRetriever(index), max_tools=8) as agent:
+    with Agent(tools, retriever=IndexRetriever(index)) as agent:
         result = agent.run(task)
     offered = result.sketch.tools if result.sketch else ()
     print(f"the model was offered {len(offered)} tools: {', '.join(offered)}")

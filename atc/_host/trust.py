@@ -81,10 +81,10 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 FILE = "atc.toml"
 FREE = frozenset({
-    "cache", "find_tools", "max_tools", "retrieval", "seed", "sentence", "temperature",
+    "cache", "find_tools", "list_tokens", "retrieval", "seed", "sentence", "stub_tokens", "temperature",
 })  # fmt: skip
 """What any file may set. Every other setting needs trust: also those that are still to come."""
-SECRET = frozenset({"api_key", "approval_secret", "approver_key", "planner_api_key", "sandbox_token", "store"})
+SECRET = frozenset({"api_key", "approval_secret", "approver_key", "sandbox_token", "store"})
 MAX_FILE = 100_000
 """Bytes of a settings file: whoever is to trust it reads it."""
 _MAX_TRUSTED = 1_000_000

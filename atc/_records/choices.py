@@ -11,14 +11,6 @@ WarningsChoice = Literal["ask", "allow"]
 AskUserChoice = Literal["never", "ask", "stop"]
 """Who answers the questions that programs ask the user (:mod:`atc.calls.question`)."""
 
-ScorerName = str
-SCORERS: tuple[ScorerName, ...] = ("words", "vectors", "adapter", "co-usage")
-"""What ranks tools (:mod:`atc.catalogue.index.scorers`); other packages may add some (:data:`atc.parts.SCORERS`)."""
-WITHOUT_VECTORS: frozenset[ScorerName] = frozenset({"words", "co-usage"})
-"""Those that need no vector of the query."""
-PlannedRanking = Literal["similarity", "peak"]
-"""How the rankings of planned queries become one (:data:`atc.catalogue.index.planner.FUSIONS`)."""
-
 SessionWord = Literal["keep", "memory", "none"]
 """What is done with the login of a recording. ``keep``: it is used, and later commands use it without a question.
 ``memory``: it is used now. ``none``: it is not used, and a yes that was kept is forgotten."""

@@ -132,12 +132,10 @@ class ToolProbed(TypedDict):
 
 
 class ModelStarted(TypedDict):
-    """The model is asked. ``purpose``: ``program``, ``attribute``, ``answer``, ``compare``, ``tools``,
-    ``plan`` (the planner's, in place of ``tools``), or a strategy's own word. ``model``: its name, where it is not the
-    run's own."""
+    """The model is asked. ``purpose``: ``program``, ``attribute``, ``answer``, ``compare``, ``tools``, or a strategy's
+    own word."""
 
     purpose: str
-    model: NotRequired[str]
 
 
 class ModelWaiting(TypedDict):

@@ -756,6 +756,7 @@ class SketchFacts(Record):
     queries: tuple[str, ...] = ()
     stopped: str = ""
     notices: tuple[str, ...] = ()
+    listed: tuple[str, ...] = ()
 
     @classmethod
     def of_trace(cls, data: Mapping[str, Any]) -> SketchFacts:

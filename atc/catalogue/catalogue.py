@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -27,7 +27,7 @@ from atc.catalogue.graph.edges import NOTHING_LEARNT, Learnt
 from atc.catalogue.graph.lessons import Observations
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.catalogue.index.retriever import IndexRetriever, Retriever, as_sketch
-from atc.catalogue.sketch import Sketch, Why, all_of, protocols_of
+from atc.catalogue.sketch import Sketch, ToolRoom, Why, all_of, protocols_of
 from atc.models.messages import Ask
 from atc.parts import RETRIEVAL
 from atc.result import Effect, Result
@@ -40,6 +40,7 @@ from atc.tools.tool import Tool, Toolset
 if TYPE_CHECKING:
     from atc.catalogue.graph.lessons import Lessons
     from atc.catalogue.graph.store import GraphStore
+    from atc.catalogue.tool_list import ToolLister
     from atc.traces.stores.base import StoredRun
 
 STORE = "learnt-"
@@ -79,7 +80,7 @@ class Catalogue:
             count.
 
     Raises:
-        UsageError: no tools were given, or a setting names a retriever or a scorer that cannot be had.
+        UsageError: no tools were given, or a setting names a retriever that cannot be had.
         ToolIndexError: the setting ``tool_index`` names an index that cannot be read.
     """
 
@@ -103,6 +104,7 @@ class Catalogue:
         self._learnt: Learnt = NOTHING_LEARNT
         self._graph: ToolGraph | None = None
         self._whole: tuple[ToolGraph, Sketch] | None = None
+        self._fit: dict[ToolRoom, bool] = {}
         self._added = 0
         self._worker: ThreadPoolExecutor | None = None
         self._waiting: list[Future[None]] = []
@@ -126,26 +128,48 @@ class Catalogue:
 
     # -- sketch --------------------------------------------------------------------------------------------------------
 
-    async def sketch(self, task: str, limit: int, ask: Ask, report: Report | None = None) -> Sketch:
-        """Return the tools to offer for a task, with their layers, what feeds what, substitutes, and why each is there.
+    async def sketch(
+        self, task: str, room: ToolRoom, ask: Ask, report: Report | None = None, kept: Sequence[str] = ()
+    ) -> Sketch:
+        """Return the tools to show for a task, with their layers, what feeds what, substitutes, and why each is there.
 
         Args:
             task: the user's words.
-            limit: tools at most.
+            room: what a prompt has for tools.
             ask: asks the language model of the run, within its budget.
             report: told, in another thread, how far an index is that has to be made.
+            kept: tools that an earlier task used or was shown, the most important first.
 
         Raises:
             UsageError: the retriever gives no sketch, or the index is of other tools.
             ModelError: the encoder failed in the middle of work.
         """
-        if self._given is None and len(self.tools) <= limit:
+        if self._given is None and await asyncio.to_thread(self._all_fit, room):
             if self._whole is not None and self._is_current() and self._whole[0] is self.graph:
                 return self._whole[1]
             return await asyncio.to_thread(self._of_all)
         graph = await self.current_graph()
+        limit = max(1, min(room.limit, len(self.tools) - 1))  # who is asked for all of them puts none in order
         found = await self.find(task, limit, ask, report)
-        return await asyncio.to_thread(found.with_graph, graph)
+        return await asyncio.to_thread(lambda: self._chosen(found, room, task, kept).with_graph(graph))
+
+    @cached_property
+    def lister(self) -> ToolLister:
+        """Return what makes the lists of names in prompts."""
+        from atc.catalogue.tool_list import ToolLister  # few runs have a list
+
+        return ToolLister(protocols_of(self.tools))
+
+    def _all_fit(self, room: ToolRoom) -> bool:
+        if room not in self._fit:
+            self._fit[room] = room.fits(self.tools)
+        return self._fit[room]
+
+    def _chosen(self, found: Sketch, room: ToolRoom, task: str, kept: Sequence[str]) -> Sketch:
+        best = [*found.tools]
+        shown = room.shown(best, self.tools, [name for name in kept if name in self.tools])
+        listed = self.lister.names(room.names, best, task) if room.names else ()
+        return replace(found.offering(self.tools.only(*shown), "earlier"), listed=listed)
 
     def _of_all(self) -> Sketch:
         graph = self.graph
@@ -156,7 +180,7 @@ class Catalogue:
     async def find(self, task: str, limit: int, ask: Ask, report: Report | None = None) -> Sketch:
         """Find as :meth:`sketch` does, with nothing of the graph: the likeliest tools, and why."""
         if isinstance(self._retriever, IndexRetriever):
-            found = await self._retriever.search(task, self.tools, limit, ask, report, self.graph)
+            found = await self._retriever.search(task, self.tools, limit, report)
         else:
             found = as_sketch(await self._retriever.retrieve(task, self.tools, limit, ask), self._retriever)
         why = {name: found.why.get(name) or Why(kind="given") for name in found.tools}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,10 @@ from atc._records.records import FeedFacts, SketchFacts, Why, WhyKind
 from atc.catalogue.graph.edges import Feed
 from atc.catalogue.graph.suppliers import Supplier
 from atc.catalogue.graph.tool_graph import ToolGraph
+from atc.models.base import Model
 from atc.schemas.protocol import Protocol
+from atc.settings import Settings
+from atc.tools.stubs import whole_stub
 from atc.tools.tool import Toolset
 
 __all__ = ["FeedFacts", "Sketch", "SketchFacts", "Why", "WhyKind"]
@@ -39,6 +42,7 @@ class Sketch:
         queries: the searches that were made beside the task's own words.
         stopped: why the model's part of a plan ended early, if it did.
         notices: sentences for the user about how tools are found.
+        listed: names of the tools that a prompt lists by name and arguments; empty where it has no list.
     """
 
     tools: Toolset
@@ -53,6 +57,7 @@ class Sketch:
     queries: tuple[str, ...] = ()
     stopped: str = ""
     notices: tuple[str, ...] = ()
+    listed: tuple[str, ...] = ()
 
     def facts(self) -> SketchFacts:
         """Return the sketch as a trace and a result hold it."""
@@ -69,6 +74,7 @@ class Sketch:
             queries=self.queries,
             stopped=self.stopped,
             notices=self.notices,
+            listed=self.listed,
         )
 
     @classmethod
@@ -91,12 +97,17 @@ class Sketch:
             facts.sure,
             facts.queries,
             facts.stopped,
+            listed=facts.listed,
         )
 
     def offering(self, tools: Toolset, kind: WhyKind) -> Sketch:
         """This sketch with other tools offered. Those that it did not offer before get this reason."""
         why = {name: self.why.get(name) or Why(kind=kind) for name in tools}
         return replace(self, tools=tools, why=why)
+
+    def listing(self, tools: Toolset) -> Sketch:
+        """This sketch without listed tools that are gone."""
+        return replace(self, listed=tuple(name for name in self.listed if name in tools))
 
     def noting_services(self) -> Sketch:
         """This sketch, with a notice for each credential that its tools ask for and that nobody has given, and for each
@@ -199,3 +210,96 @@ def _facts_of(feed: Feed) -> FeedFacts:
 def _feed_of(facts: FeedFacts) -> Feed:
     supplier = Supplier(facts.supplier, facts.path, facts.arguments)
     return Feed(supplier, facts.consumer, facts.parameter, facts.evidence, facts.weight, facts.seen)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What the tools may take of a run's prompts: whole documents, and the list of names beside them.
+
+
+FEW = 20
+"""Tools that are shown at most where a prompt has no list: to a small model, and in a small context."""
+LEAST_LIST = 400
+"""Tokens of the least list: where there is no room for as many, a prompt has none."""
+CHARACTERS = 4
+"""Characters of a token, about."""
+NAME_TOKENS = 5
+"""Tokens of a line of the list, at least."""
+SHARE = 4
+"""The part of a prompt that the documents may take, and the list: one token in so many of each."""
+
+
+@dataclass(frozen=True)
+class ToolRoom:
+    """What a prompt has for tools.
+
+    Attributes:
+        stubs: tokens of documents.
+        names: tokens of the list; 0: there is none, and :data:`FEW` tools are shown, each as much as there is room for.
+    """
+
+    stubs: int = 0
+    names: int = 0
+
+    @property
+    def limit(self) -> int:
+        """The tools that are put in order: all that a list may have, or that may be shown."""
+        return max(FEW, self.names // NAME_TOKENS)
+
+    def fits(self, tools: Toolset) -> bool:
+        """Return whether all tools are shown: whole within the budget, or few of them."""
+        few = not self.names and len(tools) <= FEW
+        return few or fits_whole(tools.protocols, self.stubs)
+
+    def shown(self, best: Sequence[str], tools: Toolset, kept: Sequence[str] = ()) -> list[str]:
+        """Return the tools that are shown: those that were shown before, and the best within half of the budget.
+
+        Args:
+            best: tools by their order for the task.
+            tools: all.
+            kept: tools that earlier tasks of the conversation used or were shown, the most important first.
+        """
+        if not self.names:
+            kept = kept[: FEW // 2]
+            return [*dict.fromkeys([*kept, *(name for name in best if name not in kept)])][:FEW]
+        half = self.stubs // 2
+        chosen = self._within(kept, tools, half)
+        return [*chosen, *self._within([name for name in best if name not in chosen], tools, half)]
+
+    def _within(self, names: Sequence[str], tools: Toolset, left: int) -> list[str]:
+        """A document of which a part alone can be shown counts as a quarter."""
+        most, chosen = max(1, left // 4), []
+        for name in names:
+            if (left := left - stub_tokens(tools[name].protocol, most)) < 0:
+                break
+            chosen.append(name)
+        return chosen or [*names[:1]]
+
+
+async def room_of(model: Model, settings: Settings) -> ToolRoom:
+    """Return what the prompts of a model have for tools: less in a small context, but what the user has set himself."""
+    own = settings.stub_tokens if "stub_tokens" in settings.model_fields_set else None
+    if model.wants_example:  # each word of its prompt has a price
+        return ToolRoom(own or 0)
+    most = settings.prompt_tokens or model.prompt_tokens
+    if most is None:
+        most = (settings.context_tokens or await model.context_size()) - settings.max_tokens
+    names = min(settings.list_tokens, most // SHARE)
+    if names >= LEAST_LIST:
+        return ToolRoom(own or max(1, min(settings.stub_tokens, most // SHARE)), names)
+    return ToolRoom(own or min(settings.stub_tokens, most // 2))
+
+
+def fits_whole(protocols: Iterable[Protocol], tokens: int) -> bool:
+    """Return whether the stubs of all tools take so many tokens at most."""
+    left = tokens * CHARACTERS
+    for protocol in protocols:
+        if left <= 0 or (stub := whole_stub(protocol, {}, left, pages=True, plain=True)) is None:
+            return False
+        left -= len(stub.text) + 3
+    return left >= 0
+
+
+def stub_tokens(protocol: Protocol, most: int) -> int:
+    """Return the tokens of a tool's stub; ``most`` where it has as many or more."""
+    stub = whole_stub(protocol, {}, most * CHARACTERS, pages=True, plain=True)
+    return most if stub is None else min(most, -(-len(stub.text) // CHARACTERS))

@@ -168,14 +168,16 @@ def _beside(found: Deleted, settings: Settings, wanted: Wanted) -> Deleted:
 
 def _forget(settings: Settings) -> int:
     from atc.catalogue.catalogue import store_in
-    from atc.catalogue.index.adapter import OwnAdapters
 
     lessons = store_in(settings.catalogue)
     try:
         count = lessons.forget(None)
     finally:
         lessons.close()
-    return count + OwnAdapters(settings.catalogue).forget(None)
+    rankings = [*settings.catalogue.glob("ranking-*.json")]  # which earlier versions learnt
+    for each in rankings:
+        each.unlink(missing_ok=True)
+    return count + len(rankings)
 
 
 def _show_deleted(found: Deleted, *, as_json: bool) -> None:

@@ -18,13 +18,12 @@ from atc import wording
 from atc._host.extras import install_command
 from atc.calls.contract import CallReply, CallRequest
 from atc.catalogue.index.minilm import MiniLM, how_to_get_it
-from atc.catalogue.index.retriever import IDLE_PLANNER
 from atc.cli import options
 from atc.cli.console import ENVIRONMENT, guarded, print_json, print_table
 from atc.errors import AtcError, EncoderUnavailable, EnvironmentProblem
 from atc.models.embedded import EmbeddedModel
 from atc.models.machine import described, this_machine
-from atc.models.resolve import Choice, choose_model, choose_planner
+from atc.models.resolve import Choice, choose_model
 from atc.sandboxes.contract import Job
 from atc.sandboxes.docker.engine import Engine
 from atc.sandboxes.process.driver import ProcessSandbox, how_to_go_on
@@ -67,7 +66,6 @@ def doctor(
         _python(),
         *_system(),
         _model(),
-        *_planner(),
         *asyncio.run(_sandbox()),
         _atlas(),
         _encoder(),
@@ -117,24 +115,6 @@ def _model() -> Check:
         return Check("model", False, "none that can be used", str(error))
     where = f"{_where(choice)} (not asked; `atc model info` does)" if choice.kind == "endpoint" else ""
     return Check("model", True, f"{choice.model}{where}; {choice.why}{started}")
-
-
-def _planner() -> list[Check]:
-    settings = Settings.load()
-    try:
-        choice = choose_planner(settings)
-    except AtcError as error:
-        return [Check("planner", False, "none that can be used", str(error))]
-    if choice is None:
-        return []
-    try:
-        started = _checked(choice)
-    except AtcError as error:
-        return [Check("planner", False, "none that can be used", str(error), needed=False)]
-    where = f"{_where(choice)} (not asked)" if choice.kind == "endpoint" else ""
-    if settings.retrieval != "planned":
-        return [Check("planner", False, f"{choice.model}{where}", IDLE_PLANNER, needed=False)]
-    return [Check("planner", True, f"{choice.model}{where}{started}")]
 
 
 def _checked(choice: Choice) -> str:

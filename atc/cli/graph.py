@@ -168,15 +168,9 @@ def forget(
         chosen = {known_tool(name, protocols): protocols[name] for name in names or protocols}
     with _store() as store:
         facts = store.forget(chosen, whole=not (names or source.only))
-    from atc.catalogue.index.adapter import OwnAdapters
-
-    rankings = OwnAdapters(Settings.load().catalogue).forget(chosen)
     if as_json:
-        more = {"rankings": rankings} if rankings else {}
-        print_json({"forgotten": sorted(chosen) if chosen else "all", "facts": facts, **more})
+        print_json({"forgotten": sorted(chosen) if chosen else "all", "facts": facts})
     else:
-        if rankings:
-            _say(f"deleted {rankings} {'file' if rankings == 1 else 'files'} of ranking that was learnt for them")
         whose = (
             "all tools" if chosen is None else ", ".join(chosen) if names else f"all tools of {', '.join(source.tools)}"
         )

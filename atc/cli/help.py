@@ -90,7 +90,6 @@ runs keep, record    2: the run cannot be kept, or be a test. 4: you declined.
 runs apply           4: also if you declined the plan.
 mcp install, trust   1: you declined. 2: also a file that cannot be edited.
 sandbox check        1: a check failed. 3: the sandbox is not there.
-tools learn          0: also if nothing better was found. 1: too little to learn from.
 
 With --json, an error is also a document on standard output: {"error": {"kind": …, "message": …, "hint": …}}."""
 

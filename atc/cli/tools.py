@@ -20,15 +20,11 @@ class Tools(LazyGroup):
     """The commands below, and those that need the graph or an index of tools, by name."""
 
     table: ClassVar[CommandTable] = {
-        "search": ("find:search", "Find the tools for a task: the likeliest first, and those that they need."),
+        "search": ("find:search", "Find the tools for a task, the likeliest first."),
         "call": ("call:call", "Call a tool without a model: a program that you kept, or any tool of --tools."),
         "stub": ("stub:stub", "Print the Python stubs of tools, exactly as a model reads them."),
         "index": ("find:index", "Index tools, so that the right ones are found among thousands."),
-        "browse": (
-            "browse:browse",
-            "Browse the tools as a menu: groups of similar tools, each named by its typical words.",
-        ),
-        "learn": ("learn:app", "Learn from your own runs which tools your tasks are for."),
+        "learn": ("learn:app", "Train something on your tools or runs."),
         "serve-demo": ("atlas:serve", "Serve the bundled tools over HTTP, to try an OpenAPI service."),
     }
 

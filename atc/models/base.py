@@ -197,10 +197,6 @@ class Model(abc.ABC):
         text = split_reasoning(reply.text)[1]
         return reply if text == reply.text else replace(reply, text=text)
 
-    def beside(self, other: Model) -> Model:
-        """Return another model that the same run asks, within the limits that this one keeps to for others."""
-        return other
-
     def check_images(self, messages: Sequence[Message]) -> None:
         """Check that messages have no images that this model would not see.
 

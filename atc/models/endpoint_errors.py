@@ -298,8 +298,8 @@ def too_long(long: Exceeded, endpoint: Endpoint, words: str) -> Failure:
     asked = f"need {long.requested:,} tokens" if long.requested else "are too long"
     limit = f"{long.limit:,}" if long.limit else "fewer"
     message = (
-        f"prompt and reply {asked}, and {endpoint.model!r} at {endpoint.url} takes {limit}: offer fewer tools "
-        f"(max_tools), or set context_tokens to what it takes. It answered: {endpoint.quote(words)}"
+        f"prompt and reply {asked}, and {endpoint.model!r} at {endpoint.url} takes {limit}: show fewer tools "
+        f"(stub_tokens, list_tokens), or set context_tokens to what it takes. It answered: {endpoint.quote(words)}"
     )
     return Failure(ContextExceeded(message, limit=long.limit, requested=long.requested))
 

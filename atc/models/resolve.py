@@ -6,7 +6,7 @@ import contextlib
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -335,83 +335,3 @@ def resolve_model(settings: Settings, spec: str | None = None, *, cache_dir: str
         extra_body=settings.extra_body,
         keep_prompts=settings.keep_prompts,
     )
-
-
-# -- the planner -------------------------------------------------------------------------------------------------------
-# A model of its own that plans the search for tools (ToolQP §3.1), beside any model that acts.
-
-
-def choose_planner(
-    settings: Settings, spec: str | None = None, environment: Mapping[str, str] | None = None
-) -> Choice | None:
-    """Decide which model plans the search for tools; ``None`` where the settings name none, so that the run's own does.
-
-    Names are those of :func:`open_model`. At ``planner_base_url`` no key but ``planner_api_key`` is shown, and the key
-    of the acting model (``api_key``) only where its endpoint is the planner's, too.
-
-    Args:
-        settings: name it.
-        spec: the acting model, in place of the setting's.
-        environment: in place of the process's.
-
-    Raises:
-        As :func:`choose_model`, of the setting ``planner_model``.
-    """
-    if not settings.planner_model:
-        return None
-    env = dict(os.environ if environment is None else environment)
-    try:
-        choice = _planner(settings.planner_model, settings, spec, env)
-    except (ModelUnavailable, UsageError) as error:
-        raise type(error)(f"the planner, planner_model={settings.planner_model!r}: {error}") from None
-    at_its_own = settings.planner_base_url is not None
-    return replace(
-        choice,
-        model_name="ATC_PLANNER_MODEL",
-        url_name="ATC_PLANNER_BASE_URL" if at_its_own else choice.url_name,
-        key_name="ATC_PLANNER_API_KEY" if at_its_own or settings.planner_api_key else choice.key_name,
-    )
-
-
-def _planner(name: str, settings: Settings, spec: str | None, env: Mapping[str, str]) -> Choice:
-    own = settings.planner_api_key.get_secret_value() if settings.planner_api_key else None
-    if settings.planner_base_url is not None:
-        others = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "ATC_MODEL")
-        env = {each: value for each, value in env.items() if each not in others}
-        return choose_model(name, base_url=settings.planner_base_url, api_key=own, environment=env)
-    if name.partition(":")[0] == "embedded":
-        return choose_model(name, api_key=own, environment=env)
-    if own is not None:
-        return choose_model(name, base_url=settings.base_url, api_key=own, environment=env)
-    key = settings.api_key.get_secret_value() if settings.api_key else None
-    if key is not None:
-        with contextlib.suppress(AtcError):
-            acting = choose_model(spec or settings.model, base_url=settings.base_url, api_key=key, environment=env)
-            shared = choose_model(name, base_url=settings.base_url, api_key=key, environment=env)
-            if (acting.kind, acting.base_url, acting.preset) == (shared.kind, shared.base_url, shared.preset):
-                return shared
-    return choose_model(name, base_url=settings.base_url, environment=env)
-
-
-def resolve_planner(
-    settings: Settings, spec: str | None = None, *, cache_dir: str | Path | None = None
-) -> Model | None:
-    """Open the model that plans the search for tools; ``None`` where the settings name none.
-
-    Limits of the acting model's prompts and fields of its requests (``context_tokens``, ``prompt_tokens``,
-    ``extra_body``) are not the planner's.
-
-    Args:
-        settings: name it.
-        spec: the acting model, in place of the setting's.
-        cache_dir: a folder to keep replies in; none are kept when not given.
-
-    Raises:
-        As :func:`choose_planner`.
-    """
-    choice = choose_planner(settings, spec)
-    if choice is None:
-        return None
-    options = ModelOptions(choice.api_key, thinking_tokens=settings.thinking_tokens, keep_prompts=settings.keep_prompts)
-    model = _opened(choice, options, settings.model_stall_s)
-    return model if cache_dir is None else CachedModel(model, cache_dir)

@@ -28,9 +28,7 @@ def task_message(text: str, images: Sequence[Image]) -> Message:
     return Message("user", f"{text}\n\n{prompt('images', count=len(images))}", images=tuple(images))
 
 
-async def ask(
-    model: Model, emit: Emit, purpose: str, messages: Sequence[Message], *, other: bool = False, **options: Any
-) -> Reply:
+async def ask(model: Model, emit: Emit, purpose: str, messages: Sequence[Message], **options: Any) -> Reply:
     """Ask the model. The trace records the beginning, the reply, and long silences.
 
     Args:
@@ -38,17 +36,16 @@ async def ask(
         emit: writes an event into the trace.
         purpose: what the reply is for, in a word.
         messages: the prompt.
-        other: it is not the run's own model, so the trace names it.
         options: those of :meth:`Model.complete`, without ``on_text``.
 
     Raises:
         ModelError, ModelUnavailable, BudgetExceeded: from the model.
     """
-    started: ModelStarted = {"purpose": purpose, "model": model.name} if other else {"purpose": purpose}
+    started: ModelStarted = {"purpose": purpose}
     emit("model_started", started)
     async with waiting(emit, purpose) as on_text:
         reply = await model.complete(messages, on_text=on_text, **options)
-    emit_reply(emit, purpose, reply, **({"model": model.name} if other else {}))
+    emit_reply(emit, purpose, reply)
     return reply
 
 
@@ -79,8 +76,8 @@ async def waiting(emit: Emit, purpose: str) -> AsyncIterator[OnText]:
         watching.cancel()
 
 
-def emit_reply(emit: Emit, purpose: str, reply: Reply, **named: str) -> None:
-    """Record a reply of the model in the trace; ``model``: its name, where it is not the run's own."""
+def emit_reply(emit: Emit, purpose: str, reply: Reply) -> None:
+    """Record a reply of the model in the trace."""
     data: dict[str, Any] = {
         "purpose": purpose,
         "seconds": reply.seconds,
@@ -89,7 +86,6 @@ def emit_reply(emit: Emit, purpose: str, reply: Reply, **named: str) -> None:
         "completion_tokens": reply.completion_tokens,
         "finish_reason": reply.finish_reason,
         "text": reply.text,
-        **named,
     }
     more = {"problem": reply.problem, "notice": reply.notice}
     emit("model_ended", data | {name: words for name, words in more.items() if words})

@@ -315,6 +315,8 @@ class Conversation:
                 :MAX_TOOLS
             ],
         }
+        if result is not None and result.sketch is not None and result.sketch.listed:
+            shown["shown"] = result.sketch.tools
         if result is None:
             shown["problem"] = "it was broken off"
         elif result.status == "answered":

@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -28,11 +27,11 @@ MAX_ASKS = 5
 """Programs of a run that only ask, or look, and cost no revision."""
 DOCS_TOKENS = 2_000
 """Tokens of all documents that one call gives, where the program sets no limit."""
-AT_ONCE, IN_ALL = 5, 20
-"""Tools that one call finds, and that a run may add to what it was offered."""
+AT_ONCE, MAX_SEARCHES = 5, 5
+"""Tools that one search finds, and searches of a run."""
 _PROTOCOL = Protocol(
     name=NAME,
-    description="Look for tools that are not listed here, by what they must do. Only the next program can call them.",
+    description="Look for tools that are not listed here, by what they must do. The next program is shown them.",
     parameters={
         "type": "object",
         "properties": {"query": {"type": "string", "description": "what the tool must do, in general words"}},
@@ -42,8 +41,8 @@ _PROTOCOL = Protocol(
         "type": "array",
         "items": {
             "type": "object",
-            "properties": {"name": {"type": "string"}, "stub": {"type": "string"}},
-            "required": ["name", "stub"],
+            "properties": {"name": {"type": "string"}, "call": {"type": "string"}},
+            "required": ["name", "call"],
         },
     },
     effect=Effect.READ,
@@ -51,7 +50,7 @@ _PROTOCOL = Protocol(
 
 _DOCS_PROTOCOL = Protocol(
     name=DOCS,
-    description="The whole documents of tools that are shown in part here. They are shown to the next program.",
+    description="The whole documents of tools that are listed or shown in part. They are shown to the next program.",
     parameters={
         "type": "object",
         "properties": {
@@ -88,45 +87,38 @@ class Finder:
     """Answers ``find_tools`` in one run. It is called by the broker like any tool: counted, traced, replayed.
 
     Args:
-        offered: what the model is shown already.
+        shown: the names of the tools whose documents the model has already.
         search: the likeliest tools for a query, so many at most.
+
+    Attributes:
+        searches: that were made.
     """
 
-    def __init__(self, offered: Toolset, search: Search) -> None:
-        self._known, self._search = set(offered), search
+    def __init__(self, shown: Collection[str], search: Search) -> None:
+        self._known, self._search = set(shown), search
         self._found: dict[str, Tool] = {}
-        self._added = 0
-        self._reserved = 0  # for searches under way, which may add so many
-        self._ended = asyncio.Event()  # of the next search that ends
+        self.searches = 0
         self.tool = Tool(_PROTOCOL, self)
 
     async def __call__(self, arguments: dict[str, Any]) -> list[dict[str, str]]:
-        """Find, and remember what is new.
+        """Find, and remember what is new; the next prompt has the documents.
 
         Raises:
-            ToolError: this run has added as many tools as it may.
+            ToolError: this run has searched as often as it may.
         """
-        room = await self._reserve()
-        try:
-            likely = await self._search(str(arguments["query"]), AT_ONCE + len(self._known))
-            new = [tool for name, tool in likely.items() if name not in self._known][:room]
-            for tool in new:
-                self._known.add(tool.name)
-                self._found[tool.name] = tool
-            self._added += len(new)
-        finally:
-            self._reserved -= room
-            self._ended.set()
-            self._ended = asyncio.Event()
-        return [{"name": tool.name, "stub": render_stub(tool.protocol)} for tool in new]
+        if self.searches >= MAX_SEARCHES:
+            raise ToolError(
+                f"this run has searched {MAX_SEARCHES} times already: use what it found", status="too_many_searches"
+            )
+        self.searches += 1
+        likely = await self._search(str(arguments["query"]), AT_ONCE + len(self._known))
+        new = [tool for name, tool in likely.items() if name not in self._known][:AT_ONCE]
+        for tool in new:
+            self._known.add(tool.name)
+            self._found[tool.name] = tool
+        from atc.catalogue.tool_list import line_of  # few runs search
 
-    async def _reserve(self) -> int:
-        while (room := min(AT_ONCE, IN_ALL - self._added - self._reserved)) <= 0:
-            if self._added >= IN_ALL:
-                raise ToolError(f"this run has added {IN_ALL} tools already: use those", status="too_many_tools")
-            await self._ended.wait()
-        self._reserved += room
-        return room
+        return [{"name": tool.name, "call": line_of(tool.protocol)} for tool in new]
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
         """Return nothing: there is nothing to open."""
@@ -141,12 +133,12 @@ class Finder:
 class Docs:
     """Answers ``tool_docs`` in one run, through the broker like any tool.
 
-    Attributes:
-        offered: the tools that a program is offered now.
+    Args:
+        tools: all that the run has.
     """
 
-    def __init__(self, offered: Toolset) -> None:
-        self.offered = offered
+    def __init__(self, tools: Toolset) -> None:
+        self._tools = tools
         self._asked: list[str] = []
         self._shown: set[str] = set()
         self.tool = Tool(_DOCS_PROTOCOL, self)
@@ -155,12 +147,12 @@ class Docs:
         """Return the stubs that fit in the budget, whole, in the order asked; the names of the others.
 
         Raises:
-            ToolError: none of the tools is offered.
+            ToolError: the run has none of these tools.
         """
-        tools, left = self.offered, int(arguments.get("budget", DOCS_TOKENS))
-        names = [name for name in dict.fromkeys(arguments["names"]) if name in tools and name != DOCS]
+        tools, left = self._tools, int(arguments.get("budget", DOCS_TOKENS))
+        names = [name for name in dict.fromkeys(arguments["names"]) if name in tools]
         if not names:
-            raise ToolError(f"{DOCS} takes names of the tools that are listed", status="not_found")
+            raise ToolError(f"{DOCS} takes names of tools, as they are listed", status="not_found")
         stubs, over = [], []
         for name in names:
             stub = render_stub(tools[name].protocol, pages=ALL_PAGES not in tools)
@@ -184,21 +176,21 @@ class Docs:
         return new
 
 
-def finder_for(offered: Toolset, catalogue: Catalogue) -> Finder | None:
-    """Looks among the tools that are not offered, without the model; ``None`` where there are none."""
+def finder_for(shown: Toolset, catalogue: Catalogue, listed: Collection[str] = ()) -> Finder | None:
+    """Looks among the tools that are not shown, without the model; ``None`` where all are shown or listed."""
     tools = catalogue.tools
-    if NAME in tools or all(name in offered for name in tools):
+    if NAME in tools or all(name in shown or name in listed for name in tools):
         return None
 
     async def search(query: str, limit: int) -> Toolset:
         return (await catalogue.find(query, limit, _nobody)).tools
 
-    return Finder(offered, search)
+    return Finder(shown, search)
 
 
-def docs_for(offered: Toolset, tools: Toolset) -> Docs | None:
-    """Gives the documents of the tools that are offered; ``None`` where a user's tool has its name."""
-    return None if DOCS in tools else Docs(offered)
+def docs_for(tools: Toolset) -> Docs | None:
+    """Gives the documents of a run's tools; ``None`` where a user's tool has its name."""
+    return None if DOCS in tools else Docs(tools)
 
 
 def asking_tools(tools: Toolset) -> list[str]:

@@ -36,7 +36,7 @@ class Turn(Record):
         variable: by which the programs of later tasks have the value; empty where it is too large.
         problem: why there is no answer.
         done: calls with effects that were made. ``in_doubt``: those that may or may not have been.
-        tools: whose calls succeeded, the first ones.
+        tools: whose calls succeeded, the first ones. ``shown``: those that the prompt showed beside a list.
     """
 
     number: int
@@ -49,6 +49,7 @@ class Turn(Record):
     done: tuple[str, ...] = ()
     in_doubt: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
 
     @property
     def answered(self) -> bool:
@@ -125,8 +126,9 @@ class Preamble:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """Return the tools that earlier tasks used, the latest task's first, each once."""
-        return tuple(dict.fromkeys(name for turn in reversed(self.turns) for name in turn.tools))
+        """Return the tools that earlier tasks used, the latest task's first, then those that it was shown."""
+        used = [name for turn in reversed(self.turns) for name in turn.tools]
+        return tuple(dict.fromkeys([*used, *(self.turns[-1].shown if self.turns else ())]))
 
     def _rendered(self, *, variables: bool, short: bool = False) -> str:
         blocks, named = _within(self.turns, EARLIER_TOKENS, variables, short)

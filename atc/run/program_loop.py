@@ -10,9 +10,11 @@ import contextlib
 from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from typing import Any, Self, TypeVar
 
+from atc import wording
 from atc._records.events import Findings
 from atc._records.outcome import Outcome
 from atc._records.packing import as_text
+from atc._records.records import FaultCase
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.errors import InputNeeded, WritesPlanned
 from atc.facts import Fault, Finding
@@ -115,6 +117,7 @@ class ProgramLoop:
         run = self.run
         writing = self.writer.write(self.history, self.calls, run.inputs)
         draft = await self._while_a_jail_boots(writing)
+        await self.requests.admit(draft.program)
         self.announce(draft)
         return draft
 
@@ -271,6 +274,8 @@ class ProgramLoop:
             from atc.programs.attribution.within import placed  # few programs call kept ones
 
             fault = placed(fault, linked, outcome.error, self.grounds)
+        if fault is not None and fault.case is FaultCase.IMPOSSIBLE and (away := self.requests.not_shown):
+            fault = fault.model_copy(update={"hint": wording.tools_not_shown(away)})
         return fault and fault.model_copy(update={"finding": self.warned(draft).foretold(fault)})
 
     async def traced(self, draft: Draft, outcome: Outcome) -> Fault | None:

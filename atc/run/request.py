@@ -110,7 +110,7 @@ def settings_of(settings: Settings, approve: Any, ask_user: Any) -> dict[str, An
     """Return the settings of a run as its trace has them: without keys, with who is asked in place of what was set."""
     asked = {"approve": approve, "ask_user": ask_user}
     given = {name: "function" if callable(value) else value for name, value in asked.items()}
-    return settings.model_dump(mode="json", exclude={"api_key", "approval_url", "planner_api_key"}) | given
+    return settings.model_dump(mode="json", exclude={"api_key", "approval_url"}) | given
 
 
 def started(

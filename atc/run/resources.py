@@ -32,7 +32,6 @@ class Resources:
     def __init__(self, settings: Settings, model: Model | str | None, sandbox: Sandbox | None) -> None:
         self._settings, self._model, self._sandbox = settings, model, sandbox
         self._opened: Model | None = None
-        self._planner: Model | None = None
         self._own_sandbox: Sandbox | None = None
 
     def model(self) -> Model:
@@ -51,23 +50,6 @@ class Resources:
             self._opened = resolve_model(settings, self._model, cache_dir=replies)
         return self._opened
 
-    def planner(self) -> Model | None:
-        """Return the model that plans the search for tools; ``None`` where the run's own does.
-
-        Raises:
-            ModelUnavailable: it cannot be used as it is set up.
-            UsageError: its name is none.
-        """
-        if self._planner is None and self._settings.planner_model:
-            settings = self._settings
-            from atc.models.resolve import resolve_planner  # as above
-
-            acting = self._model if isinstance(self._model, str) else None
-            self._planner = resolve_planner(
-                settings, acting, cache_dir=replies_folder(settings) if settings.cache else None
-            )
-        return self._planner
-
     def sandbox(self) -> Sandbox:
         """Return the sandbox; its jails wait for the next program.
 
@@ -83,10 +65,10 @@ class Resources:
     async def aclose(self) -> None:
         """Close what was opened here: its processes end. The next run opens it again."""
         async with AsyncExitStack() as stack:  # the one is closed, too, where the other fails to
-            for opened in (self._own_sandbox, self._planner, self._opened):
+            for opened in (self._own_sandbox, self._opened):
                 if opened is not None:
                     stack.push_async_callback(opened.aclose)
-            self._own_sandbox = self._planner = self._opened = None
+            self._own_sandbox = self._opened = None
 
 
 def replies_folder(settings: Settings) -> Path:
@@ -94,17 +76,16 @@ def replies_folder(settings: Settings) -> Path:
     return settings.runs_dir.parent / "replies"
 
 
-def limits_of(settings: Settings, model: Model, planner: Model | None = None) -> Budget:
+def limits_of(settings: Settings, model: Model) -> Budget:
     """Return the limits of a run.
 
     Raises:
-        SettingsError: it is limited in money, and the model or the planner has no price.
+        SettingsError: it is limited in money, and the model has no price.
     """
     price = settings.prices.get(model.name)
     money = None if isinstance(model, NoModel) else settings.budget_money
-    for asked in (model, planner):
-        if money is not None and asked is not None and asked.name not in settings.prices:
-            raise missing_price(asked.name)
+    if money is not None and model.name not in settings.prices:
+        raise missing_price(model.name)
     used = (settings.budget_model_calls, settings.budget_tokens, settings.budget_s)
     return Budget(*used, money, price, settings.currency)
 

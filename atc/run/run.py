@@ -30,7 +30,7 @@ from atc.calls.pages import Pages
 from atc.calls.sending import NOT_MADE, held_back
 from atc.catalogue.catalogue import Catalogue, Report
 from atc.catalogue.graph.tool_graph import ToolGraph
-from atc.catalogue.sketch import Sketch, SketchFacts, chosen_event
+from atc.catalogue.sketch import FEW, Sketch, SketchFacts, chosen_event, room_of
 from atc.errors import CallRefused, UsageError, WritesPlanned
 from atc.facts import Finding
 from atc.models.base import Message, Model, Reply
@@ -112,7 +112,6 @@ class Run:
         text: what the literals of its programs are: ``author`` where a client's model wrote them.
         gone: tools that a run that goes on had before, and that are not there any more.
         probed: the reads that were made to see what tools answer, before the first program.
-        planner: plans the search for tools, within the same budget; ``None``: ``model`` does.
         past: what the author of its programs has seen and written in earlier runs; ``None``: nothing.
         author: knows what that author had seen before each program; ``None`` as long as strangers write nothing of what
             it may see.
@@ -145,7 +144,6 @@ class Run:
     gone: tuple[str, ...] = ()
     text: OriginKind = "literal"
     past: Past | None = None
-    planner: Model | None = None
     probed: list[ProbedRead] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -282,16 +280,16 @@ class Run:
         self.gone = known.gone if stored is not None else ()
         if before is not None and not {*before["tools"]}.intersection(known.gone):
             tools = self.all_tools.only(*known.chosen)
-            self.sketch = Sketch.of_facts(SketchFacts.of_trace(before), tools)
+            self.sketch = Sketch.of_facts(SketchFacts.of_trace(before), tools).listing(self.all_tools)
             if known.called:
                 tools += self.all_tools.only(*known.called)
                 self.sketch = self.sketch.offering(tools, "earlier")
                 self.emit("tools_chosen", chosen_event(self.sketch))
             await self.offer(tools)
             return
-        asked, limit = self.preamble.query(self.task), self.settings.max_tools
-        found = await self.catalogue.sketch(asked, limit, self._ask_for_tools, self._reporting())
-        tools = self._with_used(found.tools)
+        asked, room = self.preamble.query(self.task), await room_of(self.model, self.settings)
+        found = await self.catalogue.sketch(asked, room, self._ask_for_tools, self._reporting(), self.preamble.tools)
+        tools = found.tools
         if stored is not None:
             had = (*known.chosen, *known.called)
             tools += self.all_tools.only(*(name for name in had if name not in tools))
@@ -310,28 +308,16 @@ class Run:
         table = self.broker.repairs.key_aliases
         return {"key_aliases": {tool: dict(keys) for tool, keys in table.items()}} if table else {}
 
-    def _with_used(self, found: Toolset) -> Toolset:
-        most = self.settings.max_tools
-        used = [name for name in self.preamble.tools if name in self.all_tools][: most // 2]
-        missing = [name for name in used if name not in found]
-        if not missing:
-            return found
-        spare = [name for name in reversed([*found]) if name not in used][: max(0, len(found) + len(missing) - most)]
-        return self.all_tools.only(*(name for name in found if name not in spare), *missing)
-
     async def retrieve(self, query: str, limit: int | None = None) -> Sketch:
         """The likeliest tools for a query, of all that the agent has. They are not offered yet: see :meth:`offer`.
 
         Args:
-            limit: how many at most; ``max_tools`` of the settings if not given.
+            limit: how many at most; :data:`atc.catalogue.sketch.FEW` if not given.
         """
-        return await self.catalogue.find(query, limit or self.settings.max_tools, self._ask_for_tools)
+        return await self.catalogue.find(query, limit or FEW, self._ask_for_tools)
 
     async def _ask_for_tools(self, messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
-        if self.planner is None:
-            return await self.ask("tools", messages, max_tokens=max_tokens, **form)
-        given = {"temperature": 0.0, "seed": self.settings.seed, "max_tokens": max_tokens} | form
-        return await ask(self.planner, self.emit, "plan", messages, other=True, **given)
+        return await self.ask("tools", messages, max_tokens=max_tokens, **form)
 
     def _reporting(self) -> Report:
         """A callback for any thread that writes into the trace how far an index is, once in :data:`REPORT_S`."""

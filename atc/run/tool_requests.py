@@ -5,11 +5,12 @@ What they are is in :mod:`atc.run.find_tools` and :mod:`atc.run.look`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from atc._records.outcome import Outcome
-from atc.errors import ModelError
+from atc.calls.broker import check_schemas
+from atc.errors import ModelError, ToolImportError
 from atc.programs.program import Program
 from atc.programs.syntax import calls_one_of
 from atc.run.ask_user import is_ask_user
@@ -51,8 +52,9 @@ class ToolRequests:
         wanted, tools = self._run.settings.find_tools, self._run.tools
         writer = self._writer
         offered = self._with_finder(tools)
+        self._docs = docs_for(self._run.all_tools) if wanted else None
+        writer.gives_documents = self._docs is not None and bool(self._run.sketch.listed)
         await self._show(offered)
-        self._docs = docs_for(offered, self._run.all_tools) if wanted else None
         if wanted and writer.unlisted:  # a prompt has no room for all: programs look for the rest
             away = set(writer.unlisted)
             offered = self._with_finder(tools.only(*(name for name in tools if name not in away)))
@@ -71,8 +73,14 @@ class ToolRequests:
 
     @property
     def finds_more(self) -> bool:
-        """Whether tools were left out that a program can look for."""
-        return self._finder is not None
+        """Whether tools were left out that a program can look for, and none has looked yet."""
+        return self._finder is not None and not self._finder.searches
+
+    @property
+    def not_shown(self) -> int:
+        """The number of the run's tools whose names no prompt showed."""
+        run = self._run
+        return sum(name not in run.tools and name not in run.sketch.listed for name in run.all_tools)
 
     def _may_ask(self) -> bool:
         return self._asks < MAX_ASKS
@@ -118,6 +126,9 @@ class ToolRequests:
         """Give the next program what the last one asked for: the tools it found, and whole documents; their names."""
         found = self._finder.take() if self._finder is not None else Toolset()
         whole = self._docs.take() if self._docs is not None else []
+        found += self._run.all_tools.only(
+            *(name for name in whole if name not in self._run.tools and name not in found)
+        )
         asked = [*found, *whole]
         if not asked:
             return []
@@ -126,34 +137,60 @@ class ToolRequests:
         await self._offer(tools + found.only(*(name for name in found if name not in tools)))
         tools = self._run.tools
         offered = [name for name, tool in tools.items() if not self.is_request(name) and not is_ask_user(tool)]
-        self._run.emit("tools_chosen", {"tools": offered, "found": list(found), "whole": whole})
+        self._tell(offered, found=list(found), whole=whole)
         return asked
 
     async def add(self, tools: Toolset) -> None:
         """Offer these tools too, from the next program on."""
         await self._offer(self._run.tools + tools)
         offered = [name for name in self._run.tools if not self.is_request(name)]
-        self._run.emit("tools_chosen", {"tools": offered, "found": list(tools)})
+        self._tell(offered, found=list(tools))
+
+    async def admit(self, program: Program) -> None:
+        """Offer the tools that a program names and that the run has, whether a prompt showed them or not."""
+        run = self._run
+        if run.all_tools.keys() <= run.tools.keys():
+            return
+        named = self._writer.named.of(program, run.inputs)
+        new = [name for name in named if name not in run.tools and not self.is_request(name)]
+        if not new:
+            return
+        tools = run.all_tools.only(*new)
+        try:
+            check_schemas(tools)
+        except ToolImportError:  # it cannot be called at all
+            return
+        self._writer.show_whole(new)
+        await self.add(tools)
+
+    def _tell(self, offered: Sequence[str], **more: Sequence[str]) -> None:
+        listed = self._run.sketch.listed
+        self._run.emit("tools_chosen", {"tools": offered, **more, **({"listed": listed} if listed else {})})
 
     def _with_finder(self, tools: Toolset) -> Toolset:
         run = self._run
         wanted = run.settings.find_tools
         offered = tools + run.all_tools.only(*(n for n in self._planned if n not in tools))
-        self._finder = finder_for(offered, run.catalogue) if wanted else None
+        self._finder = finder_for(offered, run.catalogue, run.sketch.listed) if wanted else None
         return tools if self._finder is None else tools + Toolset([self._finder.tool])
 
     async def _offer(self, tools: Toolset) -> None:
         await self._show(tools)
         if self._docs is not None:
-            if self._writer.cut and self._docs.tool.name not in tools:
+            listed = self._writer.gives_documents  # which says how it is asked for
+            if (self._writer.cut or listed) and self._docs.tool.name not in tools:
                 tools += Toolset([self._docs.tool])
+            if self._writer.cut and not listed:
+                self._writer.gives_documents = True
                 self._writer.offer(_without_look(tools))
-            self._docs.offered = tools
         look = self._run.look
         await self._run.offer(tools if look is None or LOOK in tools else tools + Toolset([look.tool]))
 
     async def _show(self, tools: Toolset) -> None:
-        self._writer.offer(_without_look(tools))
+        shown = _without_look(tools)
+        if self._run.sketch.listed and self._docs is not None:  # the prompt says how documents are asked for
+            shown = shown.only(*(name for name in shown if shown[name] is not self._docs.tool))
+        self._writer.offer(shown)
         with contextlib.suppress(ModelError):  # the next program meets it again
             await self._writer.prepare()
 

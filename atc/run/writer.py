@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import builtins
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from atc import wording
+from atc.catalogue.sketch import room_of, stub_tokens
 from atc.errors import ContextExceeded
 from atc.models.base import Message, Reply, estimate_tokens
 from atc.programs.dialects.awaits import in_plain_python
@@ -16,6 +19,7 @@ from atc.programs.edits import RepairContext, Rewrite
 from atc.programs.extract import extract
 from atc.programs.program import Program
 from atc.programs.repair.pipeline import repair_program
+from atc.programs.syntax import binds
 from atc.result import Call, Revision
 from atc.run.asking import ask, task_message, type_note
 from atc.run.find_tools import DOCS, asking_tools
@@ -29,6 +33,9 @@ from atc.tools.short_stubs import WHOLE
 from atc.tools.stub_budget import Fit, Fitter, json_documents
 from atc.tools.tool import Tool, Toolset
 from atc.wording.prompting import fenced, prompt
+
+if TYPE_CHECKING:
+    from atc.run.named_tools import NamedTools
 
 EXAMPLES = {"plain": "example_task_plain", "stubs": "example_task", "json": "example_task_json"}
 """The worked example, with its tools shown as those of the task are."""
@@ -101,6 +108,7 @@ class Writer:
         answers: what a program sets is the answer of the run, of the type that was asked for.
 
     Attributes:
+        gives_documents: whether programs know ``tool_docs``.
         look: whether programs know ``look``. ``may_look``: whether the next one may still look at values.
         looked: what the prompt says of the programs that looked.
         shown: what the last prompt showed of the tools; ``None`` before the first prompt with these tools.
@@ -123,9 +131,10 @@ class Writer:
         self._revision = options.revision or ("notes" if run.model.wants_example else "program")
         self._room = PromptRoom(run.model, run.settings)
         self._asked_for: list[str] = []
+        self._has_list, self._listed = bool(run.sketch.listed) and not part, ""
         self._offered: tuple[tuple[Tool, ...], tuple[str, ...]] | None = None
         self._down: list[str] = []
-        self.look = self.may_look = False
+        self.look = self.may_look = self.gives_documents = False
         self.looked = ""
         self.offer(run.tools)
 
@@ -134,9 +143,9 @@ class Writer:
         offered = (tuple(tools.values()), tuple(self._asked_for))
         if offered == self._offered:
             return
-        self._offered, self._tools = offered, tools
-        self._graph = self._run.graph_of(tools)
         self._asking = asking_tools(tools)
+        self._offered, self._tools = offered, self._within_budget(tools) if self._has_list else tools
+        self._graph = self._run.graph_of(self._tools)
         self._pages = ALL_PAGES not in tools
         self._fitter: Fitter | None = None
         self.shown: Fit | None = None
@@ -150,7 +159,7 @@ class Writer:
             self._query,
             keep=self._asking,
             first=self._asked_for,
-            ask=DOCS if DOCS in self._asking else None,
+            ask=DOCS if DOCS in self._asking or self.gives_documents else None,
             pages=self._pages,
             plain=self._options.tools == "plain",
             share=not self._example,  # a small model was measured with each type in its place
@@ -159,6 +168,21 @@ class Writer:
 
     def _by_layer(self, names: Iterable[str]) -> list[str]:
         return sorted(names, key=lambda name: self._layer.get(name, len(self._layer)))
+
+    def _within_budget(self, tools: Toolset) -> Toolset:
+        """Return the tools without some that no program has called or asked for, where all take more than the budget.
+
+        The least likely go first. They are listed, or found again.
+        """
+        most = self._settings.stub_tokens
+        cost = {
+            name: stub_tokens(tool.protocol, most // 8 + 1) for name, tool in tools.items() if name not in self._asking
+        }
+        called = {call.tool for call in self._run.broker.calls}
+        spare = [name for name in reversed(cost) if name not in called and name not in self._asked_for]
+        while sum(cost.values()) > most and spare:
+            del cost[spare.pop(0)]
+        return tools.only(*(name for name in tools if name in cost or name in self._asking))
 
     def show_whole(self, names: Collection[str]) -> None:
         """Give these tools the room that they need, from the next :meth:`offer` on."""
@@ -236,14 +260,39 @@ class Writer:
         if reply.problem:
             return Draft(Program(""), rules=rules, problem=reply.problem)
         found = extract(reply.text, self._tools, truncated=reply.finish_reason == "length")
+        if self.gives_documents and (asked := self._asked_in(reply.text, found.program)):
+            return Draft(Program(f"{DOCS}(names={[*asked]!r})\n"), rules=rules)
         if found.program is None:
             return Draft(Program(""), rules=rules, problem=found.problem)
         draft = self._repaired(found.program, inputs)
         return replace(draft, rules=rules + draft.rules)
 
+    @cached_property
+    def named(self) -> NamedTools:
+        """Finds which tools a program names."""
+        from atc.run.named_tools import NamedTools  # most programs name what was shown
+
+        return NamedTools(self._run.all_tools)
+
+    def _names_others(self, program: Program, inputs: Collection[str]) -> bool:
+        """Return whether a program reads names that it does not bind, and that are no shown tool."""
+        known = {*inputs, *self._tools, *dir(builtins), *(name for node in program.nodes for name in binds(node))}
+        return any(isinstance(node, ast.Name) and node.id not in known for node in program.nodes)
+
+    def _asked_in(self, reply: str, program: Program | None) -> Sequence[str]:
+        from atc.run.named_tools import names_in  # few runs give documents
+
+        return names_in(reply, self._run.all_tools, program)
+
     def _repaired(self, program: Program, inputs: Collection[str]) -> Draft:
         own = (LOOK,) if self.look else ()
-        protocols = {protocol.name: protocol for protocol in (*self._tools.protocols, *own)}
+        renamed: tuple[Rewrite, ...] = ()
+        more = Toolset()
+        if self._names_others(program, inputs):
+            if self._options.dialects:
+                program, renamed = self.named.rewritten(program, inputs)
+            more = self._run.all_tools.only(*self.named.of(program, inputs, spelt=True))
+        protocols = {protocol.name: protocol for protocol in (*more.protocols, *self._tools.protocols, *own)}
         context = RepairContext(protocols, self._settings.active_rules, inputs, self._options.dialects)
         program, named = with_names(program) if self.look else (program, "")
         rewrites: tuple[Rewrite, ...] = ()
@@ -251,6 +300,7 @@ class Writer:
             program, rewrites = repair_program(program, context)
         elif self._options.dialects:
             program, rewrites = in_plain_python(program, protocols, inputs)
+        rewrites = (*renamed, *rewrites)
         notes = (*filter(None, [named]), *(rewrite.note for rewrite in rewrites))
         return Draft(program, notes, tuple(rewrite.rule for rewrite in rewrites))
 
@@ -314,6 +364,9 @@ class Writer:
         """Return the characters before the user's words, where they are the same for every task; up to the end of a
         line, so that the tokens are the same, too.
         """
+        if self._listed:  # it is the same for every task, where all tools are listed
+            everything = len(self._run.sketch.listed) == len(self._run.all_tools)
+            return len(prompt("task_list", listed=self._listed)) if everything else 0
         if shown.shortened or not self._recurring:
             return 0
         before = self._task_message(shown, preamble="\0").partition("\0")[0]
@@ -324,6 +377,8 @@ class Writer:
             "task",
             stubs=fenced(shown.text),
             language=shown.language,
+            listed=self._listed,
+            docs=DOCS if self.gives_documents else "",
             preamble=self._run.preamble.programs if preamble is None else preamble,
             part=self._part,
             task=self._run.task,
@@ -341,10 +396,15 @@ class Writer:
     async def _tools_within(self, base: Sequence[Message], feedback: Sequence[Message]) -> Fit:
         """The same as before if they still fit, for the model's cache. Where they are shortened, room for notes on
         programs that fail is kept from the first."""
+        if self._has_list and not self._listed:
+            tokens, lister = (await room_of(self._run.model, self._settings)).names, self._run.catalogue.lister
+            self._listed = fenced(await asyncio.to_thread(lister.text, self._run.sketch.listed, tokens))
         empty = task_message(self._task_message(Fit("", {}, tuple(self._tools))), self._run.images)
         fixed = await self._room.taken([*base, empty])
         notes = await self._room.taken(feedback)
         room = await self._room.for_tools(fixed + notes)
+        if self._has_list:
+            room = min(room, self._settings.stub_tokens)
         if self.shown is None or self.shown.tokens > room:
             fit = self._whole_documents() if self._options.tools == "json" else None
             if fit is None or (tokens := await self._room.count(fit.text)) > room:

@@ -21,6 +21,7 @@ from atc.wording.faults import frames as frames
 from atc.wording.faults import is_down as is_down
 from atc.wording.faults import names_answer as names_answer
 from atc.wording.faults import takes_place as takes_place
+from atc.wording.faults import tools_not_shown as tools_not_shown
 from atc.wording.findings import finding as finding
 from atc.wording.findings import finding_alone as finding_alone
 from atc.wording.outcomes import approved_by as approved_by

@@ -258,6 +258,14 @@ SAID_IMPOSSIBLE = (
 """Stands beside the fault of a program that says that no tool can do the task, where tools were left out."""
 
 
+def tools_not_shown(count: int) -> str:
+    """What to do where a program says that no tool can do the task, and some were never shown."""
+    return (
+        f"The run has {count:,} more tools, none of which the model was shown: name the service or the tool in the "
+        "task, or raise list_tokens."
+    )
+
+
 SAY_WHY = "if nothing is to be done, or the data does not say, set `answer` to a text that says why"
 """Stands beside the fault of a program whose answer is its own ``None``."""
 

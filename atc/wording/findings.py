@@ -117,7 +117,7 @@ def _lacking(f: Finding) -> str:
 def _undefined(f: Finding) -> str:
     is_tool = f.kind == "unknown_tool"
     meant = f"did you mean {'the tool ' * is_tool}{' or '.join(f.instead)}?"
-    hint = meant if f.instead else "only the listed tools exist"
+    hint = meant if f.instead else "no tool has this name"
     return f"{f.name!r} is not defined; {hint}{f'; {f.reason}' if f.reason else ''}"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from atc.calls.journal import Journal
 from atc.errors import JournalError, UsageError
-from atc.programs.lessons.reading import all_lessons, tasks_of
+from atc.programs.lessons.reading import all_lessons
 from atc.serve.mcp.client import _made
 from atc.traces.stores.files import FileRun, FileStore
 from benchmarks.fuzzing.mutator import LINES
@@ -49,7 +49,6 @@ def _trace(stored: FileRun) -> None:
         stored.programs,
         lambda: stored.first("run_started"),
         lambda: stored.last("run_ended"),
-        lambda: list(tasks_of(stored)),
         lambda: list(all_lessons(stored, BY_NAME)),
     )
     for read in readers:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 
-from atc.catalogue.index.dialogue import first_sentence, harmless, parse_plan, parse_query, visible_reply
 from atc.models.endpoint_client import repeats_itself
 from atc.models.messages import split_reasoning
 from atc.models.reply_format import ReplyFormat
 from atc.programs.extract import extract
 from atc.programs.program import MAX_SOURCE
+from atc.run.named_tools import names_in
 from atc_research.steps import actions_of, read_value
+from atc_research.toolqp.dialogue import first_sentence, harmless, parse_plan, parse_query, visible_reply
 from benchmarks.fuzzing.target import Broken, Target
 
 _TOOLS = ("search", "order")
@@ -46,6 +47,8 @@ def _said(value: object) -> str:
 
 def _program(text: str) -> None:
     program = extract(text, _TOOLS).program
+    if not set(names_in(text, _TOOLS, None)) <= set(_TOOLS):
+        raise Broken("named_tools: a list of names has one that no tool has")
     if program is None:
         return
     source = program.source

@@ -47,7 +47,7 @@ from atc.models.resolve import resolve_model
 from atc.probing.reads import IN_RUN, probe_reads
 from atc.settings import Settings
 from atc.tools.tool import Toolset
-from benchmarks.common import AsJson, listed, show
+from benchmarks.common import ALL, AsJson, listed, show
 from benchmarks.environments.atlas_tasks import AtlasTask, check, load_tasks, reference_answer
 from benchmarks.probing.recovered import atlas, served
 from benchmarks.probing.services import OTHERS, SERVICES
@@ -64,7 +64,6 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 }
 """The settings of each. ``find_tools`` lets programs look at values; there are no tools left to find."""
 NAMES = ("atlas", "datasette")
-MAX_TOOLS = 40
 _OF_TRIPS = ("trip", "stop", "deposit")
 
 
@@ -186,7 +185,7 @@ async def attempt(question: Question, name: str, system: str, model: Model, seed
     """Let a system try a task, against a service that has just been started, with nothing learnt."""
     with tempfile.TemporaryDirectory() as folder, service(name) as (tools, writes):
         settings: dict[str, Any] = {each: f"{folder}/{each}" for each in ("catalogue", "runs_dir", "kept_dir")}
-        settings |= {"max_tools": MAX_TOOLS, "sentence": False, "approve": "never", "seed": seed} | SYSTEMS[system]
+        settings |= {"stub_tokens": ALL, "sentence": False, "approve": "never", "seed": seed} | SYSTEMS[system]
         began = time.perf_counter()
         agent = Agent(tools, model=model, **settings)
         try:

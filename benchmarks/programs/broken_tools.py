@@ -44,7 +44,7 @@ from atc.run.base import Ending
 from atc.run.chain import Chain
 from atc.run.run import Run
 from atc.tools.tool import Tool, Toolset, Transport
-from benchmarks.common import AsJson, print_json, show
+from benchmarks.common import ALL, AsJson, print_json, show
 from benchmarks.environments.atlas_tasks import AtlasTask, ReferenceRun, check, load_tasks, reference_answer
 from benchmarks.programs.broken_twins import READS, TWINS, WRITES, twins_of
 
@@ -192,7 +192,7 @@ async def tried(cell: Cell, task: AtlasTask, expected: ReferenceRun, *, rule: bo
         approve=lambda _: True,
         policy=CallPolicy(retry_wait_s=0.001, call_timeout_s=PATIENCE_S if cell.way == "hangs" else 30.0),
         rules="default" if rule else f"-{RULE}",
-        max_tools=len(atlas_toolset()) + len(TWINS),
+        stub_tokens=ALL,
         sentence=False,
         keep_runs=False,
     ) as agent:

@@ -110,7 +110,7 @@ class Shown:
 
 async def shown(crowd: Crowd, environment: Environment, tasks: Iterable[Task], way: Way, offer: int) -> Shown:
     """Look for the tools of tasks by one way."""
-    retriever = IndexRetriever(crowd.index, way, prerequisites=way != "lexical")
+    retriever = IndexRetriever(crowd.index, way)
     shares = []
     for task in tasks:
         episode = environment.open(task)

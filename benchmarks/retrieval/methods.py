@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -13,18 +14,9 @@ from typing import Any
 import bm25s
 import numpy as np
 
-from atc._records.choices import ScorerName
-from atc.catalogue.index.index import Mode, ToolIndex
+from atc.catalogue.index.index import Hit, Mode, ToolIndex
 from atc.catalogue.index.index_store import FILE
-from atc.catalogue.index.planner import (
-    Fusion,
-    QueryPlanner,
-    anchored_similarity,
-    peak_rank,
-    search_without_plan,
-    with_providers,
-)
-from atc.catalogue.index.prerequisites import SURE, Prerequisites
+from atc.catalogue.index.sieve import sieved
 from atc.catalogue.index.vectors import Encoder
 from atc.cli.console import err
 from atc.models.base import Message, Model, Reply, WrappedModel
@@ -60,7 +52,7 @@ class Method:
 
     Attributes:
         asks: whether it asks a language model.
-        ours: whether the code of :mod:`atc.retrieval` decides what it finds.
+        ours: whether the code of ATC decides what it finds.
         based: whether it searches by whatever base retriever is asked for; others have one of their own.
     """
 
@@ -118,10 +110,15 @@ class Opened:
 
 def searched_by(index: ToolIndex, base: Mode) -> ToolIndex:
     """The same tools, searched by one base retriever where a search says nothing else."""
-    return index if base == "hybrid" else index.with_scorers(on=_SCORERS[base])
+    if base == "hybrid":
+        return index
+    made = copy.copy(index)
 
+    def search_many(queries: Sequence[str], limit: int = 10, mode: Mode | None = None) -> list[list[Hit]]:
+        return index.search_many(queries, limit, mode or base)
 
-_SCORERS: Mapping[Mode, tuple[ScorerName, ...]] = {"lexical": ("words",), "dense": ("vectors",)}
+    made.search_many = search_many  # type: ignore[method-assign]
+    return made
 
 
 class Floor:
@@ -178,7 +175,6 @@ class Bench:
             "atc/catalogue/index/*.py",
             "atc/tools/*.py",
             "atc/catalogue/graph/*.py",
-            "prompts/turns_*",
         )
         self._progress = ("", 0)
         self.spent = Spent()
@@ -243,23 +239,8 @@ async def _floor(bench: Bench, pool: Opened, query: str) -> list[str]:
     return pool.plain.search(query, DEPTH)
 
 
-async def _needs(bench: Bench, pool: Opened, query: str) -> list[str]:
-    ranked = [hit.id for hit in pool.tools.search(query, limit=DEPTH)]
-    return with_providers(ranked, Prerequisites(pool.tools).of(ranked[:SURE], query))
-
-
-def _in_parts(prerequisites: bool) -> Rank:
-    async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
-        return search_without_plan(pool.tools, query, DEPTH, prerequisites=prerequisites).ranked(DEPTH)
-
-    return rank
-
-
-def _planned(fusion: Fusion = anchored_similarity, **options: Any) -> Rank:
-    async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
-        return (await QueryPlanner(pool.tools, bench.ask, fusion=fusion, **options).search(query)).ranked(DEPTH)
-
-    return rank
+async def _sieve(bench: Bench, pool: Opened, query: str) -> list[str]:
+    return [hit.id for hit in sieved(pool.tools, query, DEPTH)]
 
 
 METHODS: dict[str, Method] = {
@@ -269,12 +250,7 @@ METHODS: dict[str, Method] = {
         Method("lexical", _searched("lexical"), based=False),
         Method("dense", _searched("dense"), based=False),
         Method("hybrid", _searched("hybrid"), based=False),
-        Method("needs", _needs),
-        Method("parts", _in_parts(False)),
-        Method("parts-needs", _in_parts(True)),
-        Method("plan", _planned(), asks=True),
-        Method("plan-only", _planned(queries=0), asks=True),
-        Method("plan-only-peak", _planned(peak_rank, queries=0), asks=True),
+        Method("sieve", _sieve),
     )
 }
 

@@ -40,7 +40,7 @@ from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset
-from benchmarks.common import AsJson, listed, print_json, share, show
+from benchmarks.common import ALL, AsJson, listed, print_json, share, show
 from benchmarks.environments.agentdojo import SUITES, UNTRUSTED, AgentDojo, DojoEpisode, solution
 from benchmarks.environments.agentdojo_injections import wanted_calls
 from benchmarks.environments.base import Episode, GoldCall
@@ -257,7 +257,7 @@ class Bench:
             approve=approver if condition in ("default", "file") else "always",
             permissions=self._files.get(case.suite) if condition == "file" else None,
             sandbox=self._sandbox,
-            max_tools=len(tools),
+            stub_tokens=ALL,
             warnings="allow",
             sentence=False,
             keep_runs=False,

@@ -25,7 +25,6 @@ from benchmarks.sequences.systems import System
 from benchmarks.sequences.world import Step, World
 from benchmarks.tasks.fired_rules import fired_rules
 
-MAX_TOOLS = 20
 CALL_S = 2.0
 """Seconds of one call: a slow tool costs so many."""
 MODEL_CALLS, TOKENS = 12, 60_000
@@ -115,12 +114,10 @@ class Play:
             made,
             model=model,
             sandbox=self.sandbox,
-            retriever=self.system.retriever(self.folder),
             catalogue=self.folder,
             policy=CallPolicy(call_timeout_s=CALL_S, retry_wait_s=0.001),
             approve=lambda request: True,
             warnings="allow",  # nothing here is real
-            max_tools=MAX_TOOLS,
             seed=self.seed,
             sentence=False,
             keep_runs=False,

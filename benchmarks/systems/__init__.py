@@ -19,7 +19,6 @@ from benchmarks.systems.peer import Peer
 __all__ = [
     "ALPHA",
     "MAX_ALPHA",
-    "OFFER",
     "PAPER_ALPHA",
     "SYSTEMS",
     "WITHOUT_RULE",
@@ -31,8 +30,6 @@ __all__ = [
 
 WITHOUT_RULE = "atc-rules:"
 """What the name of ATC without one rule begins with; the id of the rule follows (``atc-rules:name-spelling``)."""
-OFFER = "atc-offer:"
-"""The same for ATC that searches among the tools of a task and offers N at most (``atc-offer:8``)."""
 ALPHA, PAPER_ALPHA = "atc-alpha:", "atc-paper-alpha:"
 """The same for ATC, and for its paper's way, with α revisions (``atc-alpha:0``)."""
 MAX_ALPHA = 5
@@ -106,7 +103,7 @@ and `navigate` (with its parts: Base, Static+A, Dynamic+A and Dynamic+H of its p
 
 
 def named_system(name: str) -> System | None:
-    """The system that a name makes: ATC without rules, with fewer tools, or with α;
+    """The system that a name makes: ATC without rules, or with α;
     ``None`` where it makes none.
 
     Raises:
@@ -119,11 +116,6 @@ def named_system(name: str) -> System | None:
     if name.startswith(WITHOUT_RULE):
         rules = _known(name.removeprefix(WITHOUT_RULE).split("+"))
         return Atc(name, f"ATC without {' and '.join(rules)}", {"rules": ",".join(f"-{rule}" for rule in rules)})
-    if name.startswith(OFFER):
-        count = name.removeprefix(OFFER)
-        if not count.isdecimal() or int(count) < 1:
-            raise UsageError(f"--system: {name!r} is not {OFFER}N with N from 1")
-        return Atc(name, f"ATC that is offered {int(count)} tools at most", {"max_tools": int(count)})
     return None
 
 

@@ -25,7 +25,7 @@ from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.tool import Toolset
-from benchmarks.common import ROOT
+from benchmarks.common import ALL, ROOT
 from benchmarks.systems.base import Answer, Ended, Job, System
 from benchmarks.tasks.fired_rules import fired_rules
 
@@ -62,7 +62,7 @@ class Atc(System):
     def agent(self, job: Job) -> Agent:
         """With the tools of the task, all of which are offered, but where the settings say how many."""
         tools = job.session.episode.tools
-        return self.made(job, tools, **{"max_tools": max(20, len(tools))} | self._settings)
+        return self.made(job, tools, **{"stub_tokens": ALL} | self._settings)
 
     def made(self, job: Job, tools: Toolset, **more: Any) -> Agent:
         """With these tools, and settings beside this system's own."""

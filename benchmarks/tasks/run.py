@@ -24,7 +24,7 @@ from atc.errors import EnvironmentProblem, UsageError
 from benchmarks.common import RESULTS, AsJson, listed
 from benchmarks.environments import ENVIRONMENTS, NAMED, VARIANTS, Environment, Task, open_environment
 from benchmarks.fetch import use_packages
-from benchmarks.systems import ALPHA, OFFER, PAPER_ALPHA, SYSTEMS, WITHOUT_RULE, System, named_system
+from benchmarks.systems import ALPHA, PAPER_ALPHA, SYSTEMS, WITHOUT_RULE, System, named_system
 from benchmarks.tasks.attempt import attempt, terms
 from benchmarks.tasks.gateway import Caps, Gateway, Upstream, upstream
 from benchmarks.tasks.picture import draw
@@ -238,8 +238,8 @@ def main(
     system: Annotated[
         str | None,
         typer.Option(
-            help=f"Systems: {', '.join(SYSTEMS)}; `{WITHOUT_RULE}ID` is ATC without a rule, `{OFFER}N` is "
-            f"offered N tools at most, `{ALPHA}N` and `{PAPER_ALPHA}N` make N revisions at "
+            help=f"Systems: {', '.join(SYSTEMS)}; `{WITHOUT_RULE}ID` is ATC without a rule, "
+            f"`{ALPHA}N` and `{PAPER_ALPHA}N` make N revisions at "
             "most. All, if not said."
         ),
     ] = None,

@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
-from atc.catalogue.index.clustering import nearest
 from atc.catalogue.index.vectors import Floats
 from atc.cli.console import guarded, out, print_json
+from atc_research.toolweaver.clustering import nearest
 from atc_research.toolweaver.code_measures import measured
 from atc_research.toolweaver.smoothing import smoothed
 from atc_research.toolweaver.tokenizer import LEVELS, tokenize, useful_size
 from atc_research.toolweaver.tool_codes import Codes, CodesFacts, into_space
+from atc_research_benchmarks.search_data import CodesData
 from benchmarks.common import AsJson
-from benchmarks.retrieval.search_data import CodesData
 
 _VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "trained": {},

@@ -27,9 +27,9 @@ from atc_research.toolweaver.code_tokens import CodeMask, Writer, codes_by_tool,
 from atc_research.toolweaver.code_trie import Trie
 from atc_research.toolweaver.decoder_training import Options, Progress, train
 from atc_research.toolweaver.tokenizer import tokenize
+from atc_research_benchmarks.search_data import RESULTS, CodesData, Pool, split
 from benchmarks.common import AsJson, median, percentile, print_json, show
 from benchmarks.retrieval.data import Query
-from benchmarks.retrieval.search_data import RESULTS, CodesData, Pool, split
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ from atc_research.naviagent.link_fit import Examples, fit, none
 from atc_research.naviagent.link_model import LinkModel
 from atc_research_benchmarks import links_data
 from atc_research_benchmarks.links_data import KINDS, MEASURED, Gold, Part, Split, by_consumer, gold, splits
+from atc_research_benchmarks.search_data import KeptVectors
 from benchmarks.common import RESULTS, AsJson, print_json, show
-from benchmarks.retrieval.search_data import KeptVectors
 
 if TYPE_CHECKING:
     from atc_research.naviagent.link_gnn import LinkGraph

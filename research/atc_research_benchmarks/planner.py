@@ -21,20 +21,20 @@ import numpy as np
 import typer
 from rich.progress import Progress
 
-from atc.catalogue.index.dialogue import PRODUCT, Turns
 from atc.catalogue.index.index import ToolIndex
 from atc.catalogue.index.metrics import ndcg
 from atc.catalogue.index.minilm import MiniLM
-from atc.catalogue.index.planner import QueryPlanner
-from atc.catalogue.learn.examples import Example
 from atc.cli.console import INTERRUPTED, err, guarded
 from atc.errors import EnvironmentProblem, UsageError
 from atc.models.messages import Ask
 from atc.models.resolve import resolve_model
 from atc.settings import Settings
+from atc_research.examples import Example
 from atc_research.toolqp.dataset import Output
+from atc_research.toolqp.dialogue import PRODUCT, Turns
 from atc_research.toolqp.document_teacher import NAME, DocumentSynthesiser
 from atc_research.toolqp.paper_planner import PAPER
+from atc_research.toolqp.planning import QueryPlanner
 from atc_research.toolqp.rewards import recall
 from atc_research.toolqp.trajectories import Skipped, Synthesiser
 from benchmarks.common import RESULTS, AsJson, print_json

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from atc.catalogue.index.co_usage import CoUsage
 from atc.catalogue.index.index import ToolIndex
 from atc.catalogue.index.vectors import Floats
 from atc.cli import app
 from atc.schemas.protocol import Protocol
 from atc_research.extras import TRAIN
+from atc_research.toolweaver.co_usage import CoUsage
 from atc_research.toolweaver.code_measures import CodeFigures, better, held_out, measured
 from atc_research.toolweaver.tokenizer import coded, tokenize
 from atc_research.toolweaver.tool_codes import carried, into_space, read_codes

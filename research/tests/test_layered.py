@@ -21,6 +21,7 @@ from atc.run.previews import ROOM
 from atc.tools.tool import Tool
 from atc_research.reto.layered import IN_ALL
 from atc_research.reto.layers import MAX_LAYERS
+from tests.support.few import few
 from tests.support.images import PNG
 from tests.support.tools import make_tool
 
@@ -367,7 +368,7 @@ def test_a_step_that_asks_twice_is_resumed_twice_by_its_own_program() -> None:
     assert made(FakeModel([WEATHER]), tools, ask_user="stop").resume(waiting.run_id, reply="n").value == 21
 
 
-def test_a_program_finds_further_tools_and_the_next_steps_have_them() -> None:
+def test_a_program_finds_further_tools_and_the_next_steps_have_them(monkeypatch: pytest.MonkeyPatch) -> None:
     many = [make_tool(f"thing_{n}", lambda _: 1, q=TEXT) for n in range(30)]
     secret = make_tool("translate_poem", lambda _: {"text": "warm"}, q=TEXT)
     tools = [find_person(), get_weather(), *many, secret]
@@ -382,7 +383,8 @@ def test_a_program_finds_further_tools_and_the_next_steps_have_them() -> None:
             return FIND
         return code("answer = find_tools(query='translate a poem')")
 
-    result, _ = ran(*[reply] * 6, tools=tools, max_tools=4, task="How warm is it where the person Ann lives?")
+    settings = few(monkeypatch, 4)
+    result, _ = ran(*[reply] * 6, tools=tools, task="How warm is it where the person Ann lives?", **settings)
     assert "step 1 of" in seen[0], "the index chose no two layers"
     assert result.value == "warm"
 

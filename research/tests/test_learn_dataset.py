@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 from click.testing import Result as Ran
+from learn_support import TRIP, Teacher, catalogue
 
-from atc.catalogue.learn.examples import read_examples
 from atc.errors import ModelError, UsageError
 from atc.models.fake import FakeModel
+from atc_research.examples import read_examples
 from atc_research.toolqp import learn_trajectories
 from atc_research.toolqp.dataset import Output
 from tests.support.cli import atc as command
-from tests.support.learn import TRIP, Teacher, catalogue
 
 GOLD = list(TRIP.gold)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from atc.catalogue.index.dialogue import PRODUCT, STOP, Plan, parse_plan, show_query
+from atc_research.toolqp.dialogue import PRODUCT, STOP, Plan, parse_plan, show_query
 from atc_research.toolqp.paper_planner import PAPER
 from atc_research.toolqp.rewards import (
     Weights,

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from learn_support import GOOD, PLAN, TOOLS, TRIP, Teacher, catalogue, goal_of
 
-from atc.catalogue.index.dialogue import PRODUCT, STOP, TOP, Turns, parse_plan, parse_query
 from atc.catalogue.index.index import ToolIndex
-from atc.catalogue.index.planner import QueryPlanner
-from atc.catalogue.learn.examples import Example
 from atc.models.base import Message, Reply
 from atc.models.fake import FakeModel
 from atc.schemas.protocol import Protocol, Source
+from atc_research.examples import Example
+from atc_research.toolqp.dialogue import PRODUCT, STOP, TOP, Turns, parse_plan, parse_query
 from atc_research.toolqp.hints import LEVELS, hints, names_tool, without_name
 from atc_research.toolqp.paper_planner import PAPER
+from atc_research.toolqp.planning import QueryPlanner
 from atc_research.toolqp.trajectories import DEPTH, QUERIES, RANK_THRESHOLD, Skipped, Synthesiser, Trajectory
-from tests.support.learn import GOOD, PLAN, TOOLS, TRIP, Teacher, catalogue, goal_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::atc.errors.LexicalOnly")
 

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from learn_support import TRIP, catalogue
 
-from atc.catalogue.index.dialogue import Turns
-from atc.catalogue.learn.examples import Example
 from atc.errors import UsageError
+from atc_research.examples import Example
 from atc_research.toolqp.dataset import Output
+from atc_research.toolqp.dialogue import Turns
 from atc_research.toolqp.document_teacher import DocumentSynthesiser
 from atc_research.toolqp.hints import names_tool
 from atc_research.toolqp.paper_planner import PAPER
 from atc_research.toolqp.trajectories import RANK_THRESHOLD, Skipped, Trajectory
 from tests.support.decoder import read, writer
-from tests.support.learn import TRIP, catalogue
 from tests.support.tiny_model import base
 
 pytestmark = pytest.mark.filterwarnings("ignore::atc.errors.LexicalOnly")

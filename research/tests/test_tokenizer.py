@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
 
-from atc.catalogue.index.clustering import squared_distances
-from atc.catalogue.index.co_usage import CoUsage
 from atc.catalogue.index.vectors import Floats
 from atc.errors import UsageError
 from atc_research.toolweaver import smoothing
 from atc_research.toolweaver.assignment import assigned, on_grid
+from atc_research.toolweaver.clustering import squared_distances
+from atc_research.toolweaver.co_usage import CoUsage
 from atc_research.toolweaver.smoothing import smoothed
 from atc_research.toolweaver.tokenizer import limited, tokenize, useful_size
 from atc_research.toolweaver.transport import prices

@@ -21,6 +21,7 @@ from atc.result import Effect
 from atc.run.conversation import Conversation
 from atc.run.preamble import EARLIER_TOKENS, Preamble, Turn
 from tests.support.agent import code, rejecting
+from tests.support.few import few
 from tests.support.tools import make_tool
 
 
@@ -129,9 +130,9 @@ def test_the_oldest_tasks_are_shortened_and_then_left_out() -> None:
     assert "Task 1:" not in shown
 
 
-def test_tools_of_earlier_tasks_are_offered_again_where_there_are_many() -> None:
+def test_tools_of_earlier_tasks_are_offered_again_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     tools = [make_tool(f"count_{what}", lambda _: 5) for what in ("birds", "fish", "trees", "stones", "clouds")]
-    bank = Bank(LOOK, "answer = count_fish()", tools=tools, max_tools=3, find_tools=False)
+    bank = Bank(LOOK, "answer = count_fish()", tools=tools, find_tools=False, **few(monkeypatch, 3))
     with bank.agent, bank.talk() as talk:
         talk.run("balance of the owner ann")
         talk.run("count the fish")

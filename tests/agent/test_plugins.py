@@ -10,13 +10,12 @@ from typing import Any, get_args
 
 import pytest
 
-from atc import Agent, FakeModel, UsageError, open_model
-from atc._records.choices import SCORERS as SCORER_NAMES
+from atc import Agent, FakeModel, open_model
 from atc.catalogue.catalogue import Catalogue
 from atc.catalogue.index.retriever import Way
 from atc.errors import ModelUnavailable, SettingsError
 from atc.models.resolve import PRESETS, choose_model
-from atc.parts import KINDS, MODELS, RETRIEVAL, SCORERS, STORES, Kind
+from atc.parts import KINDS, MODELS, RETRIEVAL, STORES, Kind
 from atc.settings import Settings
 from tests.support.agent import GOOD, double
 from tests.support.cli import atc
@@ -176,7 +175,6 @@ SETTING = {
     "atc.models": "mine:tiny",
     "atc.stores": "mine://here",
     "atc.retrieval": "mine",
-    "atc.scorers": "words,mine",
 }
 """How a settings file names a part; sources of tools and commands are named on the command line alone."""
 
@@ -208,7 +206,6 @@ def test_a_file_that_is_not_trusted_may_name_a_way_of_atc(
 
 def test_the_tables_have_the_names_that_others_list() -> None:
     assert MODELS.ours == {"embedded", "openai", *PRESETS}
-    assert SCORERS.ours == set(SCORER_NAMES)
     assert set(RETRIEVAL.own) == set(get_args(Way))
     assert len({kind.group for kind in KINDS}) == len(KINDS)
 
@@ -275,14 +272,3 @@ def test_a_way_to_find_tools_of_another_package_is_a_setting(install: Install, m
     assert (searched.exit_code, "give --retrieval NAME: auto, lexical" in searched.output) == (2, True)
     with pytest.raises(SettingsError, match=r"retrieval: there are auto, lexical, .*last"):
         Settings.load(retrieval="first")
-
-
-def test_a_scorer_of_another_package_ranks_where_it_is_named(install: Install, tmp_path: Path) -> None:
-    install(SCORERS.group, {"popular": ":Popular", "other": ":Words"})
-    place = {"retrieval": "hybrid", "catalogue": tmp_path}
-    assert "look_7" not in found(scorers="words", **place)
-    assert found(scorers="words,popular", **place)[0] == "look_7"
-    with pytest.raises(UsageError, match="scorer 'other' calls itself 'words'"):
-        found(scorers="words,other", **place)
-    with pytest.raises(SettingsError, match=r"no scorer 'pop'; there are words, .*popular"):
-        Settings.load(scorers="words,pop")

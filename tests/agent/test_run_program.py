@@ -9,7 +9,6 @@ import pytest
 
 from atc import Agent, ToolError, UsageError, tool
 from atc.models.fake import FakeModel
-from atc.programs.lessons.reading import tasks_of
 from atc.run.given_program import title_of
 
 ASKED: list[str] = []
@@ -156,4 +155,3 @@ def test_the_name_of_a_run_gives_its_program_no_values() -> None:
         assert [feed.kind for feed in planned.planned[0].feeds] == ["program"]  # it is no task that says so
         result = agent.run_program("answer = send(to='ann')")
         assert result.value == "ann"
-        assert list(tasks_of(agent.store.run(result.run_id))) == []

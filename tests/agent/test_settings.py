@@ -19,11 +19,11 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_arguments_go_before_the_environment_and_that_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings.load().max_calls == 200
-    Path("atc.toml").write_text("max_calls = 1\nmax_tools = 2\nsandbox_require = 'F'\n")
+    Path("atc.toml").write_text("max_calls = 1\nstub_tokens = 2\nsandbox_require = 'F'\n")
     TrustStore().add(settings_file(Path()))
     monkeypatch.setenv("ATC_MAX_CALLS", "3")
     loaded = Settings.load(max_revisions=None)
-    assert (loaded.max_calls, loaded.max_tools, loaded.sandbox_require, loaded.max_revisions) == (3, 2, "F", 3)
+    assert (loaded.max_calls, loaded.stub_tokens, loaded.sandbox_require, loaded.max_revisions) == (3, 2, "F", 3)
     assert Settings.load(max_calls=4).max_calls == 4
 
 

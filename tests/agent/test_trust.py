@@ -19,7 +19,7 @@ from tests.support.cli import GOOD, TOOLS, atc
 from tests.support.fake_openai_server import says, serving
 from tests.support.tools import make_tool
 
-STRANGER = 'base_url = "http://stranger.example/v1"\nmax_tools = 3\n'
+STRANGER = 'base_url = "http://stranger.example/v1"\nstub_tokens = 3\n'
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +46,6 @@ VALUES = {
     "sandbox_preload": '["evil"]', "sandbox_token": '"the-token"',
     "approval_url": '"https://stranger.example/yes"', "approval_secret": '"a-secret-of-a-stranger"',
     "approver_key": '"atc-approver-private-of-a-stranger"',
-    "planner_model": '"embedded:/here/evil.gguf"', "planner_base_url": '"http://stranger.example"',
-    "planner_api_key": '"sk-planner-of-a-stranger"',
     "store": '"postgresql://stranger.example/runs"', "runs_dir": '"runs"',
     "kept_dir": '"kept"', "tool_index": '"index"',
     "approve": '"always"', "warnings": '"allow"', "check": "false", "keep_runs": "false", "max_revisions": "999",
@@ -62,8 +60,6 @@ def test_what_decides_where_things_go_is_not_taken_from_a_strangers_file(
     monkeypatch.delenv("ATC_RUNS_DIR")
     if name == "approval_url":
         monkeypatch.setenv("ATC_APPROVAL_SECRET", "a-secret-of-the-user")
-    if name == "planner_base_url":
-        monkeypatch.setenv("ATC_PLANNER_MODEL", "small")
     write(f"{name} = {VALUES[name]}\n")
     with pytest.raises(SettingsError, match=rf"atc\.toml is not trusted, so it may not set {name}=.*`atc trust`") as no:
         Settings.load()
@@ -89,9 +85,9 @@ def test_the_documents_name_what_any_file_may_set() -> None:
 
 def test_how_programs_are_written_any_file_may_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ATC_RETRIEVAL")
-    write("max_tools = 3\nseed = 7\nsentence = false\nretrieval = 'lexical'\n")
+    write("stub_tokens = 3\nseed = 7\nsentence = false\nretrieval = 'lexical'\n")
     loaded = Settings.load()
-    assert (loaded.max_tools, loaded.seed, loaded.sentence, loaded.retrieval) == (3, 7, False, "lexical")
+    assert (loaded.stub_tokens, loaded.seed, loaded.sentence, loaded.retrieval) == (3, 7, False, "lexical")
 
 
 def test_what_is_set_elsewhere_does_not_come_from_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +95,7 @@ def test_what_is_set_elsewhere_does_not_come_from_the_file(monkeypatch: pytest.M
     assert Settings.load(base_url="http://mine.example").base_url == "http://mine.example"
     monkeypatch.setenv("ATC_BASE_URL", "http://mine.example")
     loaded = Settings.load()
-    assert (loaded.base_url, loaded.max_tools) == ("http://mine.example", 3)
+    assert (loaded.base_url, loaded.stub_tokens) == ("http://mine.example", 3)
 
 
 @pytest.mark.parametrize("name", ["BASE_URL", "Base_Url", "base-url", "atc_base_url", "ATC_BASE_URL"])
@@ -231,7 +227,7 @@ def test_a_file_is_shown_before_it_is_trusted(folder: Path) -> None:
     ran = atc("trust", stdin="n\n")
     assert (ran.exit_code, ran.stdout) == (1, f"{folder}/atc.toml is not trusted\n")
     assert ran.stderr == (
-        f"trust {folder}/atc.toml? It sets\n  | base_url = 'http://stranger.example/v1'\n  | max_tools = 3\n"
+        f"trust {folder}/atc.toml? It sets\n  | base_url = 'http://stranger.example/v1'\n  | stub_tokens = 3\n"
         "  | store = 'postgresql://me:[secret]@far.example/runs'\n  | api_key = '[secret]'\n"
         "  | runs_dir = 'a\\x1b[2J\\nb'\n[y/N]: \n"
     )
@@ -251,7 +247,7 @@ def test_a_file_is_shown_before_it_is_trusted(folder: Path) -> None:
 
 
 def test_a_file_that_needs_no_trust_is_not_asked_about() -> None:
-    write("max_tools = 3\n")
+    write("stub_tokens = 3\n")
     ran = atc("trust", "--json")
     assert (ran.exit_code, json.loads(ran.stdout)["state"]) == (0, "free")
     assert TrustStore().states() == {}

@@ -309,7 +309,7 @@ def test_on_a_bad_day_another_tool_gives_the_length_of_the_day() -> None:
     city = "city = find_cities(name='Lyon', country_code='FR')['cities'][0]['city_id']\n"
     old = f"```python\n{city}answer = sun_times(city_id=city, date='2026-06-21')['day_length_minutes']\n```"
     new = old.replace("sun_times", "daylight")
-    with Agent(tools, model=FakeModel([old, new, new]), sentence=False, max_tools=40, keep_runs=False) as agent:
+    with Agent(tools, model=FakeModel([old, new, new]), sentence=False, keep_runs=False) as agent:
         result = agent.run("How many minutes long is the day in Lyon, France, on 2026-06-21?")
     assert (result.status, result.value) == ("answered", 943)
     assert result.revisions[-1].substituted == (("sun_times", "daylight"),)

@@ -135,23 +135,6 @@ def test_the_doctor_looks_at_everything(endpoint: Any) -> None:
     assert "sandbox" in ran.stdout
 
 
-def test_the_doctor_names_the_planner(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def planner(**given: str) -> dict[str, Any] | None:
-        for name, value in given.items():
-            monkeypatch.setenv(f"ATC_{name.upper()}", value)
-        found = (check for check in json.loads(atc("doctor", "--json").stdout) if check["name"] == "planner")
-        return next(found, None)
-
-    endpoint(says(GOOD))
-    assert planner() is None
-    idle = planner(planner_model="small", planner_base_url="http://127.0.0.1:9/v1")
-    assert idle is not None
-    assert (idle["ok"], idle["needed"], "retrieval=planned" in idle["fix"]) == (False, False, True)
-    used = planner(retrieval="planned")
-    assert used is not None
-    assert (used["ok"], used["found"]) == (True, "small at http://127.0.0.1:9/v1 (not asked)")
-
-
 KEYED = {
     "openapi": "3.0.3",
     "info": {"title": "Shop", "version": "1"},

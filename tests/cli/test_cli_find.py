@@ -11,9 +11,7 @@ from click.testing import Result as Ran
 from typer.testing import CliRunner
 
 from atc.cli import app, find
-from atc.models.fake import FakeModel
 from tests.support.cli import TOOLS
-from tests.support.fake_openai_server import says, serving
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +37,7 @@ def test_tools_are_found_without_an_index() -> None:
     assert ran.stdout.splitlines()[1].split()[:3] == ["1", "double", "read"]
     found = json.loads(atc("search", "twice a number", "-t", "tools.py", "--json").stdout)
     assert found["tools"][0]["id"] == "double"
-    assert {"seconds", "plan", "queries", "needs"} <= set(found)
+    assert {"seconds", "nothing_fits"} <= set(found)
 
 
 def test_an_index_is_made_searched_and_made_again_as_the_tools_change() -> None:
@@ -73,32 +71,6 @@ def test_text_of_a_tool_does_not_steer_the_terminal() -> None:
     assert "\x1b" not in atc("search", "terminal", "-t", "tools.py").stdout
 
 
-def test_a_model_that_fails_leaves_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find, "encoder_for", lambda count: (None, []))
-    monkeypatch.setattr(find, "resolve_model", lambda *_: FakeModel([]))
-    stopped = atc("search", "twice a number; then what is left", "-t", "tools.py", "--set", "retrieval=planned")
-    assert (stopped.exit_code, "the search went on" in stopped.stderr, "double" in stopped.stdout) == (0, True, True)
-
-
-@pytest.mark.usefixtures("no_backoff")
-def test_a_planner_of_its_own_plans_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ATC_API_KEY", "sk-of-the-acting-model")
-    asked = ("search", "twice a number; then what is left", "-t", "tools.py", "--set", "planner_model=small")
-    plans = says("<plan>\n1. half of a number\n</plan>"), says("<stop_retrieval>")
-    with serving(*plans) as server:
-        at = ("--set", f"planner_base_url={server.url}")
-        idle = atc(*asked, *at)
-        assert (idle.exit_code, server.requests, "--set retrieval=planned" in idle.stderr) == (0, [], True)
-        found = json.loads(atc(*asked, *at, "--set", "retrieval=planned", "--json").stdout)
-        assert found["plan"] == "1. half of a number"
-        assert {*server.keys} == {"Bearer none"}
-    away = atc(*asked, *at, "--set", "retrieval=planned")
-    assert (away.exit_code, "double" in away.stdout) == (0, True)
-    assert "went on without a plan: no connection" in away.stderr
-    wrong = atc(*asked[:4], "--set", "retrieval=planned", "--set", "planner_model=groq:small")
-    assert (wrong.exit_code, "planner_model='groq:small': no key for groq" in wrong.stderr) == (3, True)
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
@@ -124,26 +96,3 @@ def test_without_the_encoder_words_are_used_and_it_is_said(monkeypatch: pytest.M
     assert (ran.exit_code, "by words only" in ran.stdout) == (0, True)
     assert "atc model pull minilm" in ran.stderr
     assert json.loads(atc("index", "-t", "tools.py", "-o", "ix2", "--json").stdout)["encoder"] is None
-
-
-def test_what_is_used_together_comes_from_a_file() -> None:
-    Path("used.jsonl").write_text('{"tools": ["double", "evil"], "count": 9}\n{"tools": ["double", "gone"]}\n')
-    made = indexed("--used-together", "used.jsonl")
-    assert made["used_together"] == {"sets": 2, "unknown_tools": 1, "sets_too_large": 0}
-    ran = atc("index", "-t", "tools.py", "-o", "ix", "--encoder", "none", "--used-together", "used.jsonl")
-    assert "2 sets of tools used together; unknown tools left out: 1" in ran.stdout
-    found = json.loads(atc("search", "twice a number", "-i", "ix", "--json").stdout)["tools"]
-    (evil,) = [tool for tool in found if tool["id"] == "evil"]
-    assert evil["used_with"] == "double"
-    assert evil["parts"]["co-usage"] > 0
-    words = json.loads(atc("search", "twice a number", "-i", "ix", "--set", "scorers=words", "--json").stdout)["tools"]
-    assert "evil" not in [tool["id"] for tool in words]
-
-
-def test_a_wrong_file_or_scorer_is_said_before_anything_is_made() -> None:
-    Path("used.jsonl").write_text('{"tools": ["double"], "count": NaN}\n')
-    ran = atc("index", "-t", "tools.py", "-o", "new", "--encoder", "none", "--used-together", "used.jsonl")
-    assert (ran.exit_code, "line 1: its count must be a number" in ran.stderr) == (2, True)
-    assert not Path("new").exists()
-    ran = atc("search", "x", "-t", "tools.py", "--set", "scorers=magic")
-    assert (ran.exit_code, "no scorer 'magic'" in ran.stderr) == (2, True)

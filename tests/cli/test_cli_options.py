@@ -91,11 +91,16 @@ class Taken:
 def test_any_setting_is_taken_as_the_environment_gives_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     command = Taken("model")
-    words = ["model=tiny", "max-revisions=0", 'prices={"tiny": {"input": 1, "output": 2}}', "scorers=words,vectors"]
+    words = [
+        "model=tiny",
+        "max-revisions=0",
+        'prices={"tiny": {"input": 1, "output": 2}}',
+        "sandbox-preload=numpy, pandas",
+    ]
     assert command(*(word for each in words for word in ("--set", each))).exit_code == 0
     prices = command.given.pop("prices")
     assert prices["tiny"].output == Decimal(2)
-    assert command.given == {"model": "tiny", "max_revisions": 0, "scorers": ("words", "vectors")}
+    assert command.given == {"model": "tiny", "max_revisions": 0, "sandbox_preload": ("numpy", "pandas")}
     Settings.load(**command.given | {"prices": prices})
     assert command("--set", "model=a=b", "--model", "tiny").exit_code == 0
     assert command.given == {"model": "tiny"}

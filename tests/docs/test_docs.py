@@ -100,7 +100,6 @@ def test_every_command_is_documented() -> None:
         "tools stub",
         "tools search",
         "tools index",
-        "tools browse",
         "tools call",
         "tools learn",
         *(f"graph {command}" for command in ("list", "show", "correct", "forget")),

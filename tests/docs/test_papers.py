@@ -219,7 +219,7 @@ def test_our_figures_of_toolbench_are_those_of_the_page_on_search() -> None:
         for line in sections(PAGE)["why-the-figures-of-toolbench-differ"].splitlines()
         if line.startswith("|") and "ours" in line.lower()
     )
-    known = NUMBER.findall(sections(ROOT / "docs" / "benchmarks" / "search.md")["tools-used-together"])
+    known = NUMBER.findall(sections(ROOT / "research" / "benchmarks.md")["tools-used-together"])
     assert len(lines) == 2
     for _, *numbers in lines:
         assert set(numbers) <= set(known), numbers

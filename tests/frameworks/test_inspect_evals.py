@@ -45,7 +45,7 @@ def solved(task: Task, text: str, logs: Path) -> EvalSample:
         return made
 
     model = get_model("mockllm/model", custom_outputs=reply, memoize=False)
-    solver = to_inspect(max_tools=100, max_revisions=0)
+    solver = to_inspect(stub_tokens=100_000, max_revisions=0)
     (log,) = evaluate(task, solver=solver, model=model, log_dir=str(logs), display="none")
     assert log.samples is not None
     (sample,) = log.samples

@@ -12,12 +12,12 @@ import pytest
 from atc._host.secret_detection import masked_exception, masked_text
 from atc._host.trust import parse_toml
 from atc._records.events import VERSION
-from atc.catalogue.index.dialogue import parse_plan, parse_query, visible_reply
 from atc.cli.clients.clients import clients
 from atc.cli.clients.documents import ConfigProblem, Document
 from atc.cli.console import clean, short
 from atc.models.messages import split_reasoning
 from atc.probing.error_messages import read_error_message
+from atc.run.named_tools import names_in
 from atc.run.previews import preview
 from atc.sandboxes.inputs import check_names, packed
 from atc.serve.mcp.client import ClientId
@@ -131,7 +131,7 @@ def test_inputs_of_a_program_are_read() -> None:
         assert_linear(lambda n, item=item: {"v": [item] * n}, read, n=500, most=30_000)
 
 
-def test_replies_of_planners_and_thinkers_are_read() -> None:
+def test_replies_of_thinkers_are_read_and_those_of_names_alone() -> None:
     pieces = (
         "<think></think>",
         "<think>",
@@ -146,7 +146,7 @@ def test_replies_of_planners_and_thinkers_are_read() -> None:
         "[[",
     )
     for text in pieces:
-        for read in (split_reasoning, visible_reply, parse_query, parse_plan):
+        for read in (split_reasoning, lambda reply: names_in(reply, ("a",), None)):
             assert_linear(lambda n, text=text: text * (n // len(text)), read, n=1_000, most=40_000)
 
 

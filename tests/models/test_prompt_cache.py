@@ -21,6 +21,7 @@ from atc.models.fake import FakeModel
 from atc.models.fetch import models_dir
 from atc.models.messages import Message
 from tests.support.agent import GOOD, double
+from tests.support.few import few
 
 RULES = Message("system", "Mind the rules. " * 80, fixed=True)
 TASK = Message("user", "my secret task")
@@ -171,10 +172,10 @@ def test_the_users_instructions_are_not_stable() -> None:
     assert "acme" in asked_so.content[asked_so.stable :]
 
 
-def test_documents_that_the_task_chose_are_not_stable() -> None:
+def test_documents_that_the_task_chose_are_not_stable(monkeypatch: pytest.MonkeyPatch) -> None:
     tools = [named(f"tool_{number}", "word " * 300) for number in range(3)]
     assert asked("tool_1", [double, *tools], prompt_tokens=900)[-1].stable == 0  # shortened
-    assert asked("tool_1", [double, *tools], max_tools=2)[-1].stable == 0  # picked
+    assert asked("tool_1", [double, *tools], **few(monkeypatch, 2))[-1].stable == 0  # picked
     assert asked("tool_1", [double, *tools])[-1].stable > 0
 
 

@@ -15,6 +15,7 @@ from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.run.ask_user import MAX_QUESTIONS
 from tests.support.agent import agent, code, double
+from tests.support.few import few
 from tests.support.tools import make_tool
 
 CITY = "```python\ncity = ask_user(question='Which city?')\nanswer = [double(n=2), city]\n```"
@@ -130,10 +131,10 @@ def test_prompts_are_the_same_byte_for_byte_where_it_is_not_wanted() -> None:
     assert plain[0][-1].endswith(rest.split('"""', 2)[2].lstrip())
 
 
-def test_beside_many_tools_it_is_always_offered_and_never_found() -> None:
+def test_beside_many_tools_it_is_always_offered_and_never_found(monkeypatch: pytest.MonkeyPatch) -> None:
     many = Toolset([make_tool(f"weather_{n}", lambda _: 1) for n in range(30)])
     model = FakeModel([code("answer = [weather_1(n=1), ask_user(question='Which?')]")])
-    made = Agent(many, model=model, sentence=False, max_tools=4, ask_user=User("both"))
+    made = Agent(many, model=model, sentence=False, **few(monkeypatch, 4), ask_user=User("both"))
     result = made.run("which weather_1?")
     assert result.value == [1, "both"]
     chosen = made.store.find("last").first("tools_chosen")

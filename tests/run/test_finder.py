@@ -9,10 +9,11 @@ import pytest
 from atc import Agent, Toolset
 from atc.models.fake import FakeModel
 from atc.result import Effect, Result
-from atc.run.find_tools import MAX_ASKS
+from atc.run.find_tools import MAX_ASKS, MAX_SEARCHES
 from atc.run.writer import Writer
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool
+from tests.support.few import few
 from tests.support.tools import make_tool
 
 LOOK = '```python\nfind_tools(query="rate of exchange between currencies")\n```'
@@ -28,9 +29,17 @@ def tools(count: int = 30, effect: Effect = Effect.READ) -> Toolset:
     return Toolset([*many, Tool(said, rate.transport)])
 
 
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    few(monkeypatch, 4)
+
+
+FEW: dict[str, Any] = {"stub_tokens": 1, "list_tokens": 0}
+
+
 def ran(*replies: str, given: Toolset | None = None, **settings: Any) -> tuple[Result, FakeModel]:
     model = FakeModel(replies)
-    agent = Agent(given or tools(), model=model, sentence=False, max_tools=4, **settings)
+    agent = Agent(given or tools(), model=model, sentence=False, **FEW, **settings)
     return agent.run("what is the weather?"), model
 
 
@@ -46,10 +55,16 @@ def test_what_a_program_finds_the_next_one_calls() -> None:
     assert "This program" not in second
 
 
-def test_what_was_not_found_cannot_be_called() -> None:
-    result, _ = ran(*[USE] * 6, max_revisions=1)
-    assert result.status == "unsolved"
-    assert [call for call in result.calls if call.succeeded] == []
+def test_what_exists_can_be_called_though_no_prompt_showed_it() -> None:
+    result, model = ran(USE)
+    assert (result.value, result.usage.model_calls) == (6, 1)
+    assert "def exchange_rate(" not in model.prompts[0][-1].content
+
+
+def test_what_was_called_without_its_document_is_shown_from_then_on() -> None:
+    result, model = ran(USE.replace("n=3", "amount=3"), USE)
+    assert (result.value, len(result.revisions)) == (6, 2)
+    assert "def exchange_rate(n: int" in model.prompts[1][-1].content
 
 
 def test_looking_is_no_answer() -> None:
@@ -57,12 +72,13 @@ def test_looking_is_no_answer() -> None:
     assert (result.status, result.value, len(result.revisions)) == ("answered", 6, 1)
 
 
-def test_to_ask_is_free_five_times_a_run_and_only_where_it_brings_something() -> None:
+def test_to_ask_is_free_five_times_a_run_and_only_where_it_brings_something(monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("wind", "snow", "sun", "fog", "dust", "frost", "thunder", "ice")
     given = Toolset([make_tool(f"{what}_{n}", lambda _: 1) for what in ("rain", *words) for n in range(2)])
     looks = [f'```python\nfind_tools(query="{what}")\n```' for what in words]
     model = FakeModel(looks)
-    agent = Agent(given, model=model, sentence=False, max_tools=1, max_revisions=1)
+    few(monkeypatch, 1)
+    agent = Agent(given, model=model, sentence=False, max_revisions=1, **FEW)
     result = agent.run("rain_0")
     assert result.status == "unsolved"
     assert len(result.revisions) == 2
@@ -83,7 +99,7 @@ def test_what_is_found_needs_leave_like_any_other() -> None:
         tools(effect=Effect.WRITE),
         model=model,
         sentence=False,
-        max_tools=4,
+        **FEW,
         max_revisions=2,
         approve=lambda request: bool(asked.append(request.tool)),
     )
@@ -92,18 +108,29 @@ def test_what_is_found_needs_leave_like_any_other() -> None:
     assert result.status == "denied"
 
 
-def test_a_run_adds_no_more_tools_than_it_may() -> None:
-    many = [f'```python\nfor n in range(9):\n    find_tools(query=f"weather {{{k} + n}}")\n```' for k in range(3)]
+def test_a_run_searches_no_more_often_than_it_may() -> None:
+    many = ['```python\nfor n in range(9):\n    find_tools(query=f"weather {n}")\n```']
     given = Toolset([make_tool(f"weather_{n}", lambda _: 1) for n in range(200)])
-    result, model = ran(*many, "```python\nanswer = 1\n```", given=given, max_revisions=3)
-    assert model.prompts[-1][-1].content.count("def weather_") <= 4 + 20
-    assert any(call.error_status == "too_many_tools" for call in result.calls) or len(result.calls) < 20
+    result, _ = ran(*many * 2, given=given, max_revisions=0)
+    asked = [call.error_status for call in result.calls if call.tool == "find_tools"]
+    assert asked[: MAX_SEARCHES + 1] == [*[None] * MAX_SEARCHES, "too_many_searches"]
+
+
+IMPOSSIBLE = "```python\nraise NotImplementedError('no tool does it')\n```"
+
+
+def test_who_gives_up_after_a_search_is_not_asked_again_and_its_last_words_are_true() -> None:
+    result, model = ran(LOOK, IMPOSSIBLE, USE)
+    assert (result.status, len(model.prompts)) == ("unsolved", 2)
+    assert result.fault is not None
+    assert "26 more tools" in result.fault.hint
+    assert "a tool that does this" not in result.fault.hint
 
 
 def test_it_is_there_only_where_tools_are_left_out_and_only_if_wanted() -> None:
-    for settings in ({"max_tools": 40}, {"find_tools": False}):
+    for settings in ({"stub_tokens": 6_000}, {"find_tools": False}):
         model = FakeModel(["```python\nanswer = weather_1(n=1)\n```"])
-        Agent(tools(), model=model, sentence=False, **{"max_tools": 4} | settings).run("which weather?")
+        Agent(tools(), model=model, sentence=False, **FEW | settings).run("which weather?")
         assert "find_tools" not in model.prompts[0][-1].content
 
 
@@ -112,7 +139,7 @@ def test_a_tool_of_that_name_stays_the_users(name: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(Writer, "cut", True)
     own = tools() + Toolset([make_tool(name, lambda _: 42)])
     model = FakeModel([f"```python\nanswer = {name}(n=1)\n```"])
-    result = Agent(own, model=model, sentence=False, max_tools=4).run(name.replace("_", " "))
+    result = Agent(own, model=model, sentence=False, **FEW).run(name.replace("_", " "))
     assert result.value == 42
     assert model.prompts[0][-1].content.count(f"def {name}(") == 1
 
@@ -159,7 +186,7 @@ def test_who_asks_for_documents_of_no_tool_is_told_so(cut: list[list[str]]) -> N
     model = FakeModel([ask, "```python\nanswer = weather_1(n=1)\n```"])
     result = Agent(tools(4), model=model, sentence=False).run("what is the weather?")
     assert (result.value, len(result.revisions), cut) == (1, 2, [])
-    assert "tool_docs takes names of the tools that are listed" in model.prompts[1][-1].content
+    assert "tool_docs takes names of tools, as they are listed" in model.prompts[1][-1].content
 
 
 def test_documents_are_offered_only_where_one_is_cut() -> None:

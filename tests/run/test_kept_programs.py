@@ -329,7 +329,7 @@ def test_a_program_that_is_kept_and_not_offered_is_told_without_a_look_into_its_
     assert asked.fault is not None
     assert other.fault is not None
     told = 'a program is kept by this name: offer it with --tools kept, or Toolset.with_kept("kept")'
-    assert f"'people_of' is not defined; only the listed tools exist; {told}" in asked.fault.message
+    assert f"'people_of' is not defined; no tool has this name; {told}" in asked.fault.message
     assert "kept" not in other.fault.message
 
 

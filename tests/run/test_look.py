@@ -22,6 +22,7 @@ from atc.run.run import Run
 from atc.traces.summary import summary_of
 from tests.support.agent import rejecting
 from tests.support.cli import atc
+from tests.support.few import few
 from tests.support.tools import make_tool
 
 OFFERED = "`look(found=found)` ends the program"
@@ -162,20 +163,20 @@ def test_only_so_many_looks_are_free_and_one_more_is_told_so() -> None:
     assert [OFFERED in prompt for prompt in prompts] == [True] * MAX_ASKS + [False] * 2
 
 
-def test_looks_and_searches_for_tools_count_together() -> None:
+def test_looks_and_searches_for_tools_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
     many = Toolset([*World().tools.values(), *(make_tool(f"rain_{n}", lambda _: 1) for n in range(9))])
     both = code("find_tools(query='rain')", "n = count(n=1)", "look(n=n)")
     model = FakeModel([both, code("answer = rain_1(n=1) + n")])
-    result = Agent(many, model=model, sentence=False, max_tools=3).run("find, send and count")
+    result = Agent(many, model=model, sentence=False, **few(monkeypatch, 3)).run("find, send and count")
     assert (result.status, result.value) == ("answered", 2)
     assert "def rain_1" in model.prompts[1][-1].content
 
 
-def test_a_variable_takes_no_name_of_a_tool_that_may_be_found_yet() -> None:
+def test_a_variable_takes_no_name_of_a_tool_that_may_be_found_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     many = Toolset([*World().tools.values(), *(make_tool(f"rain_{n}", lambda _: 1) for n in range(9))])
     takes = code("n = count(n=1)", "try:", "    look(rain_1=n)", "except ToolError:", "    look(n=n)")
     model = FakeModel([takes, code("find_tools(query='rain')"), code("answer = rain_1(n=1) + n")])
-    result = Agent(many, model=model, sentence=False, max_tools=3, check=False).run("find, send and count")
+    result = Agent(many, model=model, sentence=False, **few(monkeypatch, 3), check=False).run("find, send and count")
     assert (result.status, result.value) == ("answered", 2)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from atc import Agent, FakeModel, Result, ToolError, tool
+from tests.support.few import few
 
 NULL = "answer = person(name='Ana')['email']"
 AGAIN = "p = person(name='Ana')\nanswer = p.get('email')"
@@ -161,8 +162,8 @@ def test_that_no_tool_can_do_the_task_ends_the_run_at_once(program: str) -> None
     assert result.fault.message.endswith("the program says that no tool can do the task: no tool sends mail")
 
 
-def test_a_program_that_gave_up_is_asked_again_where_tools_were_left_out() -> None:
-    left_out = {"max_tools": 1, "retrieval": "lexical"}
+def test_a_program_that_gave_up_is_asked_again_where_tools_were_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    left_out = {**few(monkeypatch, 1), "retrieval": "lexical"}
     result, count = run(IMPOSSIBLE, f"x = 1\n{IMPOSSIBLE}", **left_out)
     assert (result.status, count) == ("unsolved", 2)
     result, _ = run(IMPOSSIBLE, "find_tools(query='all people')", "answer = people()['total']", **left_out)

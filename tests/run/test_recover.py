@@ -24,6 +24,7 @@ from atc.result import Effect
 from atc.schemas.protocol import Source
 from atc.tools.documents import DRIFTED, dump_protocols
 from atc.tools.tool import Tool, Toolset
+from tests.support.few import few
 from tests.support.tools import make_tool
 
 NUMBER, TEXT = {"type": "number"}, {"type": "string"}
@@ -117,8 +118,10 @@ LOOKS = "find_tools(query='another one')"
         pytest.param([OLD.replace("answer", f"{LOOKS}\nanswer", 1), NEW], id="it looks in the same program"),
     ],
 )
-def test_a_program_may_look_for_what_already_takes_the_place_of_a_broken_tool(replies: list[Any]) -> None:
-    made = agent(weather("raises"), replies, retriever=Picks(), max_tools=1)
+def test_a_program_may_look_for_what_already_takes_the_place_of_a_broken_tool(
+    replies: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = agent(weather("raises"), replies, retriever=Picks(), **few(monkeypatch, 1))
     result = made.run("How warm is it in Lyon?")
     assert (result.status, result.value) == ("answered", 3)
     assert result.revisions[-1].substituted == (("weather_a", "weather_b"),)
@@ -238,7 +241,7 @@ def test_a_poisoned_tool_is_not_offered() -> None:
     assert [call.tool for call in result.calls] == ["weather_a"]
 
 
-def test_a_tool_that_was_not_picked_is_opened_and_offered() -> None:
+def test_a_tool_that_was_not_picked_is_opened_and_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     spare = [make_tool(f"unrelated_{n}", lambda _: 1) for n in range(6)]
     tools = Toolset([*weather("raises"), *spare])
 
@@ -247,7 +250,12 @@ def test_a_tool_that_was_not_picked_is_opened_and_offered() -> None:
             return Sketch(tools.only("weather_a", "unrelated_1"))
 
     made = Agent(
-        tools, model=FakeModel(writes_what_it_sees()), sentence=False, policy=QUICK, retriever=Picks(), max_tools=2
+        tools,
+        model=FakeModel(writes_what_it_sees()),
+        sentence=False,
+        policy=QUICK,
+        retriever=Picks(),
+        **few(monkeypatch, 2),
     )
     assert made.run("How warm is it in Lyon?").value == 3
     first, *_, last = prompts(made)

@@ -22,6 +22,7 @@ from atc.tools.shared_types import with_shared_types
 from atc.tools.stub_budget import SEPARATOR
 from atc.tools.stubs import whole_stub
 from atc.wording.prompting import prompt
+from tests.support.few import few
 from tests.support.writer import writer_of
 
 ATLAS = atlas_toolset(Atlas())
@@ -204,13 +205,13 @@ def counting(number: int) -> Tool:
     return Tool(protocol, Transport())
 
 
-def test_tools_without_room_are_found_by_programs_instead() -> None:
+def test_tools_without_room_are_found_by_programs_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     tools = [counting(n) for n in range(200)]
     asks = '```python\nanswer = find_tools(query="birds of region 150")\n```'
     calls = "```python\nanswer = count_the_birds_of_region_150()\n```"
     model = FakeModel([asks, calls], context_tokens=100_000)
     with Agent(
-        tools, model=model, max_tools=200, prompt_tokens=2_400, sentence=False, approve=lambda *_: True
+        tools, model=model, prompt_tokens=2_400, sentence=False, approve=lambda *_: True, **few(monkeypatch, 200)
     ) as agent:
         result = agent.run("How many birds are there in region 150?")
     assert "def find_tools(" in model.prompts[0][-1].content
@@ -249,7 +250,9 @@ def test_a_program_asks_for_what_was_cut_and_the_next_one_is_shown_it() -> None:
         ['```python\nanswer = tool_docs(names=["read_3"])\n```', '```python\nanswer = read_3()["key_59"]\n```']
     )
     tools = Toolset(Tool(protocol, Answers()) for protocol in protocols)
-    result = Agent(tools, model=model, prompt_tokens=4_000, sentence=False).run("What is the last key of read_3?")
+    result = Agent(tools, model=model, prompt_tokens=4_000, list_tokens=0, sentence=False).run(
+        "What is the last key of read_3?"
+    )
     assert (result.status, result.value, len(result.revisions)) == ("answered", 59, 1)
     first, second = (prompt[-1].content for prompt in model.prompts)
     assert 'tool_docs("read_3")' in first

@@ -22,6 +22,7 @@ from atc.traces.telemetry.conventions import MAX_CONTENT, Content, error_name, s
 from atc.traces.telemetry.seam import open_telemetry
 from tests.support.agent import BAD, GOOD, agent, code, double
 from tests.support.fake_openai_server import Handler, says, serving
+from tests.support.few import few
 from tests.support.openapi import document, operation, running_server
 from tests.support.otel import Recorded, named
 
@@ -315,7 +316,7 @@ def test_a_run_that_waits_for_a_yes_is_no_error(recorded: Recorded) -> None:
     assert recorded.metrics()["atc.runs"] == [({"atc.run.status": "waiting"}, 1)]
 
 
-def test_many_tools_are_a_retrieval(recorded: Recorded) -> None:
+def test_many_tools_are_a_retrieval(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     def numbered(number: int) -> Any:
         def one(n: int) -> int:
             return n
@@ -323,12 +324,12 @@ def test_many_tools_are_a_retrieval(recorded: Recorded) -> None:
         one.__name__, one.__doc__ = f"tool_{number}", f"Gives the number {number} times something."
         return tool(effect="read")(one)
 
-    made = observed(code("answer = 1"), tools=[numbered(n) for n in range(6)], max_tools=3, find_tools=False)
+    made = observed(code("answer = 1"), tools=[numbered(n) for n in range(6)], find_tools=False, **few(monkeypatch, 3))
     made.run("Give the number 4")
     found = recorded.one("retrieval tools")
     assert found.attributes is not None
     assert found.attributes["gen_ai.operation.name"] == "retrieval"
-    assert (found.attributes["gen_ai.retrieval.top_k"], found.attributes["atc.tools.count"]) == (3, 6)
+    assert (found.attributes["atc.tools.offered"], found.attributes["atc.tools.count"]) == (3, 6)
     assert "gen_ai.client.operation.duration" in recorded.metrics()
 
 

@@ -8,8 +8,8 @@ from functools import cache
 from statistics import fmean
 from typing import Any
 
+from atc_research_benchmarks import plan_search as planner
 from atc_research_benchmarks.links import summary
-from benchmarks.retrieval import planner
 from benchmarks.sequences import rows as sequences
 from benchmarks.sequences import table
 from benchmarks.tasks.read_tasks import is_read

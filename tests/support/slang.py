@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from atc.catalogue.learn.examples import Pair
+from typing import NamedTuple
+
 from atc.schemas.protocol import Protocol
 from tests.support.retrieval import protocol, some
+
+
+class Pair(NamedTuple):
+    """A query and the ids of its tools."""
+
+    query: str
+    gold: tuple[str, ...]
+
 
 SLANG = {"drizzle": "get_weather", "wheels": "rentVehicle", "dues": "list_invoices", "flick": "search_movies"}
 """Words that no document has."""

@@ -25,22 +25,22 @@ from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 from cryptography.x509.oid import NameOID
 
 from atc.catalogue.index.index import ToolIndex
-from atc.catalogue.learn.examples import Pair
 from atc.schemas.protocol import Protocol
 from benchmarks.kills import batch as batch_kills
 from tests.support import docker, mcp, openapi, probe, ruler, service, slang
 from tests.support.docs import ROOT
 from tests.support.fake_openai_server import Handler, says, serving
 from tests.support.probe_services import add_goods
-from tests.support.ranking import SmallEncoder, ran
-from tests.support.retrieval import protocol
+from tests.support.retrieval import HashedWords, protocol
 from tests.support.tiny_model import model_in
 
 # -- models ------------------------------------------------------------------------------------------------------------
 
 
-class Encoder(SmallEncoder):
+class Encoder(HashedWords):
     """In place of the encoder that is fetched; an index knows it again by its digest."""
+
+    dimensions = 64
 
     digest = hashlib.sha256(b"hashed").hexdigest()
 
@@ -49,8 +49,7 @@ KEY = "a-key"
 ENCODERS = (
     "atc.catalogue.index.minilm.MiniLM",
     "atc.cli.find.MiniLM",
-    "atc.cli.learn.MiniLM",
-    "benchmarks.retrieval.search_data.MiniLM",
+    "atc_research_benchmarks.search_data.MiniLM",
 )
 """Where commands find their encoder."""
 FERRY = """\
@@ -95,20 +94,6 @@ def openapi_of(protocols: list[Protocol], url: str) -> dict[str, Any]:
     return openapi.document(paths, servers=[{"url": url}])
 
 
-GROUPS = {
-    "music": ["spotify", "deezer", "tidal"],
-    "mail": ["postbox", "courier", "letters"],
-    "weather": ["rain", "storms", "snow"],
-}
-
-
-def grouped_index(folder: Path) -> None:
-    """An index of the groups above, three tools in each, their vectors near by group."""
-    named = [f"{kind}_{one}_{number}" for kind, some in GROUPS.items() for one in some for number in range(3)]
-    tools = [protocol(id, f"About {id.replace('_', ' ')}.") for id in named]
-    ToolIndex.build(tools, Encoder(), folder / "tools-index")
-
-
 def write_files(folder: Path, url: str) -> None:
     """The files that snippets name; the operations of their services answer at an address."""
     shop = [protocol("list_products", "List the products."), protocol("find_order", "Find an order.", "number")]
@@ -126,7 +111,7 @@ def many_tools() -> list[Protocol]:
     return more + [each for each in slang.tools() if each.name.islower()]
 
 
-def asked() -> list[Pair]:
+def asked() -> list[slang.Pair]:
     """Queries for these tools, in words of users."""
     return [pair for pair in slang.pairs() if pair.gold[0].islower()]
 
@@ -221,13 +206,6 @@ def index_of_the_catalogue(folder: Path) -> None:
     ToolIndex.build(many_tools(), Encoder(), folder / "tools-index")
 
 
-def runs_and_an_index(folder: Path) -> None:
-    """Runs that were answered with tools of the catalogue, and its index."""
-    index_of_the_catalogue(folder)
-    for number, pair in enumerate(asked()):
-        ran(folder / "runs", number, pair.query, pair.gold[0])
-
-
 def with_trainings() -> None:
     """The packages of trainings."""
     for package in ("torch", "transformers"):
@@ -235,11 +213,12 @@ def with_trainings() -> None:
 
 
 def tools_used_together(folder: Path) -> None:
-    """An index that knows which tools are used together: those of each half."""
-    index = ToolIndex.build(many_tools(), Encoder())
+    """An index, and a file of the tools that are used together: those of each half."""
+    index = ToolIndex.build(many_tools(), Encoder(), folder / "tools-index")
     half = len(index) // 2
-    index.use_together([(pair, 3) for some in (index.ids[:half], index.ids[half:]) for pair in combinations(some, 2)])
-    index.save(folder / "tools-index")
+    pairs = [pair for some in (index.ids[:half], index.ids[half:]) for pair in combinations(some, 2)]
+    lines = [json.dumps({"tools": list(pair), "count": 3}) for pair in pairs]
+    (folder / "used.jsonl").write_text("\n".join(lines))
 
 
 def an_index_to_train_on(folder: Path) -> None:
@@ -360,8 +339,6 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "approval.md-0": settings_files,
     "batch.md-1": ray,
     "research/benchmarks.md-0": a_decoder_and_catalogues,
-    "many-tools.md-2": runs_and_an_index,
-    "many-tools.md-4": grouped_index,
     "comparison.md-0": the_benchmarks,
     "service.md-0": an_engine,
     "index.md-0": a_client_without_servers,

@@ -88,7 +88,7 @@ def run_of(folder: Path, original: FileRun) -> FileRun:
 COMMANDS = (
     ["runs"], ["runs", "--json"], ["runs", "show", "last"], ["runs", "show", "last", "--json"],
     ["runs", "show", "last", "--verbose"],
-    ["tools", "learn", "--tools", "tools.py"], ["runs", "delete", "last"],
+    ["runs", "delete", "last"],
 )  # fmt: skip
 
 

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-import numpy as np
-
-from atc._records.choices import SCORERS, WITHOUT_VECTORS
 from atc.catalogue.index import index_store
-from atc.catalogue.index.co_usage import CoUsage
 from atc.catalogue.index.index_store import Coded
-from atc.catalogue.index.menu import WIDTH, Menu
-from atc.catalogue.index.scorers import Column, Query, Scorer, joined, own_scorers
-from atc.catalogue.index.search import Hit, Mode, search_rows, search_snapshot
-from atc.catalogue.index.snapshot import Progress, Snapshot, Tools, embedded, protocol_of, read, service_number
+from atc.catalogue.index.search import Hit, Mode, search_snapshot
+from atc.catalogue.index.snapshot import Progress, Snapshot, Tools, embedded, protocol_of, read
 from atc.catalogue.index.vectors import Encoder, Floats
 from atc.catalogue.index.words import words
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
@@ -27,7 +21,6 @@ from atc.tools.tool import Toolset
 
 __all__ = ["Hit", "Mode", "ToolIndex"]
 
-_NO_SERVICE = service_number("")
 _NO_VECTORS = "the index has no vectors, for it was built without an encoder: build it with one"
 
 
@@ -42,8 +35,6 @@ class ToolIndex:
         self._encoder = encoder
         self._coded = coded
         self._told = False
-        self._columns: tuple[Column, ...] = ()
-        self._on: frozenset[str] = frozenset(SCORERS)
 
     @classmethod
     def build(
@@ -60,8 +51,8 @@ class ToolIndex:
                 stands before the last ``/`` of an id counts as the tool's service, else where its protocol comes from.
                 At most 50,000.
             encoder: makes the vectors of dense search; without one the index works by words alone.
-            folder: where it is saved. Of an index that is there, the vectors of the same texts are taken over, and
-                what was used together; one that is damaged or of another version is made anew.
+            folder: where it is saved. Of an index that is there, the vectors of the same texts are taken over; one
+                that is damaged or of another version is made anew.
             progress: told of each stage.
 
         Raises:
@@ -80,9 +71,6 @@ class ToolIndex:
         if encoder is not None:
             same = of is not None and (of.digest, of.dimensions) == (encoder.digest, encoder.dimensions)
             made = replace(made, vectors=embedded(made, texts, old if same else None, encoder, told))
-        if old is not None and old.co_usage is not None:
-            rows = np.array([old.rows.get(id, -1) for id in made.ids], np.int64)
-            made = replace(made, co_usage=old.co_usage.moved(rows))
         index = cls(made, encoder, coded)
         if folder is not None:
             index.save(folder, progress)
@@ -161,33 +149,6 @@ class ToolIndex:
         """
         return [self._row(id) for id in ids]
 
-    def with_scorers(self, columns: Sequence[Column] = (), on: Collection[str] = SCORERS) -> ToolIndex:
-        """Return this index with other scorers: what was learnt beside its own, and some switched off.
-
-        Args:
-            columns: what was learnt.
-            on: the scorers that count; of those that are not there nothing is expected.
-
-        Returns:
-            An index over the same tools; a later change of either is not seen by the other.
-        """
-        made = ToolIndex(self._snapshot, self._encoder, self._coded)
-        made._told, made._columns, made._on = self._told, tuple(columns), frozenset(on)
-        return made
-
-    def use_together(self, used: Iterable[tuple[Collection[str], float]]) -> None:
-        """Take what was used together, in place of what the index has of it; saved with the index.
-
-        Args:
-            used: the ids of the tools of a task, and how often it occurred. Ids that the index has not count for
-                nothing, and so does a task of more than 50 tools. Nothing at all: the index has none.
-
-        Raises:
-            UsageError: a count is no number above 0.
-        """
-        together = CoUsage.of(used, self._snapshot.rows, len(self))
-        self._snapshot = replace(self._snapshot, co_usage=together if len(together.pairs) else None)
-
     def save(self, folder: str | Path, progress: Progress | None = None, *, documents: bool = True) -> None:
         """Write the index, in place of one that the folder may hold; who has read that one is not disturbed.
 
@@ -208,8 +169,7 @@ class ToolIndex:
             query: words of any kind and number.
             limit: how many at most; fewer are found where no others have anything in common with the query.
             mode: by words, by meaning, or both; when not given, both where the index has vectors. Both becomes words
-                alone, with a warning (:class:`~atc.errors.LexicalOnly`, once), where it cannot be had. What was learnt
-                counts too, but not where words or meaning alone are asked for.
+                alone, with a warning (:class:`~atc.errors.LexicalOnly`, once), where it cannot be had.
 
         Returns:
             Best first; of equal ones the lesser id first.
@@ -223,8 +183,7 @@ class ToolIndex:
 
     def search_many(self, queries: Sequence[str], limit: int = 10, mode: Mode | None = None) -> list[list[Hit]]:
         """Search as :meth:`search` does, for several queries: an endpoint is asked for all their vectors at once."""
-        alone = mode if mode in ("lexical", "dense") else None
-        mode = mode or ("hybrid" if self._coded is not None and self._on - WITHOUT_VECTORS else "lexical")
+        mode = mode or ("hybrid" if self._coded is not None else "lexical")
         if mode not in get_args(Mode):
             raise UsageError(f"{mode!r} is no way to search: take one of {', '.join(get_args(Mode))}")
         if limit < 1:
@@ -232,55 +191,19 @@ class ToolIndex:
         snapshot = self._snapshot
         asked = [query if words(query) else "" for query in queries]
         vectors = self._vectors(asked, mode)
-        scorers = self._scorers(snapshot, alone, vectors is not None)
         return [
-            search_snapshot(snapshot, Query(query, vectors[row] if vectors is not None else None), limit, scorers)
+            search_snapshot(
+                snapshot, query, limit, vectors[row] if vectors is not None else None, words=mode != "dense"
+            )
             if query
             else []
             for row, query in enumerate(asked)
         ]
 
-    def menu(self, width: int = WIDTH) -> Menu:
-        """Return the tools as a menu of a few words a page (:mod:`atc.catalogue.index.menu`), without later changes.
-
-        Args:
-            width: entries of a page, 2 or more.
-        """
-        return Menu(self._snapshot, width)
-
-    def search_beside(self, id: str, query: str, limit: int = 10) -> list[Hit]:
-        """Search by words among the other tools of a tool's service.
-
-        Args:
-            limit: how many at most, 1 or more.
-
-        Raises:
-            UsageError: there is no such tool.
-        """
-        services = self._snapshot.services
-        beside = np.flatnonzero(services == services[self._row(id)])
-        hits = search_rows(self._snapshot, query, beside, limit + 1)
-        return [hit for hit in hits if hit.id != id][:limit]
-
-    def services_of(self, ids: Sequence[str]) -> list[int | None]:
-        """Return the service of each tool as a number; ``None`` where its service is not known.
-
-        Raises:
-            UsageError: there is no such tool.
-        """
-        numbers = (int(self._snapshot.services[self._row(id)]) for id in ids)
-        return [None if number == _NO_SERVICE else number for number in numbers]
-
     def _warn(self, problem: EncoderUnavailable) -> None:
         if not self._told:
             self._told = True
             warnings.warn(f"tools are searched by words only: {problem}", LexicalOnly, stacklevel=5)
-
-    def _scorers(self, snapshot: Snapshot, alone: Mode | None, embedded: bool) -> Sequence[Scorer]:
-        if alone is not None:
-            name = "words" if alone == "lexical" else "vectors"
-            return [each for each in own_scorers(snapshot) if each.name == name]
-        return joined(snapshot, self._columns, self._on if embedded else self._on | {"words"})
 
     def _row(self, id: str) -> int:
         try:

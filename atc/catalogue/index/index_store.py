@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc._host.files import replaced
-from atc.catalogue.index import co_usage, lexical
-from atc.catalogue.index.co_usage import CoUsage
+from atc.catalogue.index import lexical
 from atc.catalogue.index.documents import Documents, HeldDocuments
 from atc.catalogue.index.lexical import WEIGHTS, Counts, LexicalIndex
 from atc.catalogue.index.snapshot import DIGEST, MOST, Progress, Snapshot, line_of
@@ -28,13 +27,12 @@ from atc.catalogue.index.vectors import Encoder, Vectors
 from atc.errors import ToolIndexError
 from atc.tools.tool import Toolset
 
-FORMAT, VERSION = "atc-tool-index", 3
+FORMAT, VERSION = "atc-tool-index", 4
 """The version changes with the arrays, and with the words, fields and weights that they were made of."""
 FILE = "index.npz"
 """The file's name in the folder of an index."""
 MOST_BYTES = 1_000_000_000
 """Bytes of a file: 47,000 tools of ToolBench take 70 MB with their vectors, the 452 of Stripe 170 MB."""
-_ROUNDED = 1.01  # sums in 32 bits are rounded
 _TEXTS = ("ids", "vocabulary", "documents")
 """Texts: two arrays each, their bytes and where each ends."""
 _DTYPES: Mapping[str, type[np.generic]] = {
@@ -45,12 +43,8 @@ _DTYPES: Mapping[str, type[np.generic]] = {
     "words": np.int32,
     "weights": np.int32,
     "digests": np.uint8,
-    "services": np.uint64,
     "vectors": np.int8,
     "scales": np.float32,
-    "used-pairs": np.int32,
-    "used-counts": np.float32,
-    "used-totals": np.float32,
 }
 
 
@@ -178,14 +172,11 @@ def _arrays_of(snapshot: Snapshot, encoder: Coded | None, documents: bool) -> di
         "words": snapshot.counts.words,
         "weights": snapshot.counts.weights,
         "digests": snapshot.digests,
-        "services": snapshot.services,
     }
     if documents:
         arrays |= _packed("documents", [line_of(id, snapshot.documents[row]) for row, id in enumerate(snapshot.ids)])
     if snapshot.vectors is not None:
         arrays |= {"vectors": snapshot.vectors.values, "scales": snapshot.vectors.scales}
-    if (used := snapshot.co_usage) is not None:
-        arrays |= {"used-pairs": used.pairs, "used-counts": used.counts, "used-totals": used.totals}
     return arrays
 
 
@@ -235,18 +226,16 @@ def _opened(arrays: dict[str, NDArray[Any]], tools: Toolset | None) -> tuple[Sna
         _unpacked(arrays, "vocabulary", lexical.MOST), *(arrays[name] for name in ("pointers", "words", "weights"))
     )
     _check_counts(counts, len(ids))
-    digests, services = arrays["digests"], arrays["services"]
-    _require(digests.shape == (len(ids), DIGEST) and services.shape == (len(ids),), "its rows are not as many")
+    digests = arrays["digests"]
+    _require(digests.shape == (len(ids), DIGEST), "its rows are not as many")
     coded, vectors = _vectors(about["encoder"], arrays, len(ids))
     snapshot = Snapshot(
         ids=ids,
         documents=_documents(arrays, ids, tools),
         counts=counts,
         digests=digests,
-        services=services,
         lexical=LexicalIndex(counts),
         vectors=vectors,
-        co_usage=_co_usage(arrays, len(ids)),
     )
     return snapshot, coded
 
@@ -302,21 +291,6 @@ def _vectors(
     _require(values.shape == (documents, coded.dimensions) and scales.shape == (documents,), "no such vectors")
     _require(bool(np.isfinite(scales).all()) and not (scales < 0).any(), "a vector has no such scale")
     return coded, Vectors(values, scales)
-
-
-def _co_usage(arrays: Mapping[str, NDArray[Any]], documents: int) -> CoUsage | None:
-    if "used-pairs" not in arrays:
-        return None
-    pairs, counts, totals = (arrays[f"used-{name}"] for name in ("pairs", "counts", "totals"))
-    said = "what was used together cannot be"
-    _require(pairs.ndim == 2 and pairs.shape[1] == 2, said)
-    _require(counts.shape == (len(pairs),) and totals.shape == (documents,), said)
-    _require(not ((pairs[:, 0] >= pairs[:, 1]).any() or (pairs < 0).any() or (pairs >= documents).any()), said)
-    for array in (counts, totals):
-        _require(bool(((array >= 0) & (array <= np.float64(co_usage.MOST))).all()), said)
-    # a pair was used no oftener than each of its tools: other counts would join all to all
-    _require(not (counts > _ROUNDED * np.minimum(totals[pairs[:, 0]], totals[pairs[:, 1]])).any(), said)
-    return CoUsage(pairs, counts, totals)
 
 
 def _require(holds: bool, why: str) -> None:

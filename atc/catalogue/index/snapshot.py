@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,14 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.catalogue.index.co_usage import CoUsage, Together
 from atc.catalogue.index.documents import (
     Document,
     DocumentFields,
     Documents,
     HeldDocuments,
     document_fields,
-    service_of,
     text_for_encoder,
 )
 from atc.catalogue.index.lexical import Counts, LexicalIndex, count
@@ -52,20 +49,16 @@ class Snapshot:
         documents: the protocols.
         counts: their words.
         digests: of the text that the encoder reads, a row of bytes for each document.
-        services: a number for each document, the same for those of one service.
         lexical: the scores of words.
         vectors: the vectors, or ``None`` where no encoder was there.
-        co_usage: what was used together, where it was given.
     """
 
     ids: Sequence[str]
     documents: Documents
     counts: Counts
     digests: NDArray[np.uint8]
-    services: NDArray[np.uint64]
     lexical: LexicalIndex
     vectors: Vectors | None = None
-    co_usage: CoUsage | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -74,18 +67,6 @@ class Snapshot:
     def rows(self) -> dict[str, int]:
         """Return the row of each id."""
         return {id: row for row, id in enumerate(self.ids)}
-
-    @cached_property
-    def id_digests(self) -> NDArray[np.uint64]:
-        """Return the :func:`id_digest` of each id."""
-        return np.array([id_digest(id) for id in self.ids], np.uint64)
-
-    @cached_property
-    def together(self) -> Together | None:
-        """Return what its own column of co-usage says for ranking."""
-        if self.co_usage is None or not len(self.co_usage.pairs):
-            return None
-        return Together(self.co_usage, self.services)
 
 
 def read(tools: Tools, progress: Progress) -> tuple[Snapshot, list[str]]:
@@ -109,7 +90,7 @@ def read(tools: Tools, progress: Progress) -> tuple[Snapshot, list[str]]:
         raise UsageError(_too_many(f"{total:,}"))
     ids: dict[str, None] = {}
     held, lines = list[Protocol](), list[bytes]()
-    texts, services = list[str](), array("Q")
+    texts = list[str]()
 
     def taken() -> Iterator[DocumentFields]:
         for id, protocol in _pairs(tools):
@@ -124,7 +105,6 @@ def read(tools: Tools, progress: Progress) -> tuple[Snapshot, list[str]]:
             else:
                 lines.append(line_of(id, protocol))
             texts.append(text_for_encoder(found))
-            services.append(service_number(service_of(id, protocol)))
             if len(ids) % _EVERY == 0:
                 progress("reading", len(ids), total)
             yield found
@@ -140,7 +120,6 @@ def read(tools: Tools, progress: Progress) -> tuple[Snapshot, list[str]]:
         documents=HeldDocuments([held[row] for row in order]) if held else [lines[row] for row in order],
         counts=counts,
         digests=np.frombuffer(b"".join(map(digest, texts)), np.uint8).reshape(-1, DIGEST),
-        services=np.array(services, np.uint64)[rows],
         lexical=LexicalIndex(counts),
     )
     return made, texts
@@ -191,16 +170,6 @@ def embedded(
 def digest(text: str) -> bytes:
     """Return a digest that identifies a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:DIGEST]
-
-
-def service_number(service: str) -> int:
-    """Return the number of a service in an index."""
-    return int.from_bytes(digest(service)[:8], "little")
-
-
-def id_digest(id: str) -> int:
-    """Return a number that stands for an id where the id itself is not to be kept."""
-    return int.from_bytes(digest(id)[:8], "little")
 
 
 def protocol_of(document: Document) -> Protocol:

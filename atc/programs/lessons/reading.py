@@ -141,22 +141,6 @@ def all_lessons(run: StoredRun, tools: Mapping[str, Protocol]) -> Iterator[Lesso
         yield _lessons(request, tools)
 
 
-def tasks_of(run: StoredRun) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the task of each answered request of a run, and the tools that its last program called with success.
-
-    A dry run answers nothing.
-
-    Raises:
-        TraceError: a line of its trace is damaged.
-        UsageError, OSError: as :func:`lessons_of`.
-    """
-    run.check()
-    for request in _of_events(run.events()):
-        called = dict.fromkeys(call.tool for call in request.own if call.status in _WORKED and call.tool)
-        if request.answered and request.program and request.task and called:
-            yield request.task, tuple(called)
-
-
 # -- what happened ---------------------------------------------------------------------------------------------------
 
 

@@ -42,8 +42,7 @@ class Finder:
             return (await self._catalogue.find(query, limit, _ask_nobody)).tools
         if self._making is None:
             self._making = asyncio.create_task(self._make())
-        graph = self._catalogue.graph
-        return (await self._words.search(query, tools, limit, _ask_nobody, graph=graph)).tools
+        return (await self._words.search(query, tools, limit)).tools
 
     def near(self, names: Iterable[str]) -> dict[str, list[str]]:
         """For names that no tool has: names of tools that may be meant."""

@@ -19,6 +19,7 @@ from atc.calls.approval import Asker
 from atc.calls.permissions import Permissions
 from atc.catalogue.catalogue import Catalogue
 from atc.catalogue.graph.tool_graph import ToolGraph
+from atc.catalogue.sketch import FEW
 from atc.errors import AtcError, RunInUse, UsageError
 from atc.models.base import NoModel
 from atc.models.messages import bounded_tokens
@@ -171,7 +172,7 @@ class Gateway:
             return
         self._given = tools
         fit = fitting(tools)
-        usable, notices = usable_tools(self.guards.graded(fit), self.settings.max_tools)
+        usable, notices = usable_tools(self.guards.graded(fit), FEW)
         notices += [one_line(left_out(each.name, each.reason), 500) for each in fit.left_out]
         self.notices += [each for each in notices if each not in self.notices][: MAX_NOTICES - len(self.notices)]
         if self._finder is not None:

@@ -66,7 +66,6 @@ class RunSpans:
         self._program: Span | None = None
         self._program_placed: Placed | None = None
         self._source = ""
-        self._most_tools: Any = None
         self._ended: _Ended | None = None
         self._notes = 0
         self._chosen = self._broken = False
@@ -160,7 +159,7 @@ class RunSpans:
             about["atc.run.dry"] = True
         if self._content is not None:
             about[names.INPUT_MESSAGES] = self._content.said("user", data["task"])
-        self._began, self._most_tools = at, (data.get("settings") or {}).get("max_tools")
+        self._began = at
         self._run = self._tracer.start_span(f"invoke_agent {names.AGENT}", attributes=about, start_time=at)
         self._placed = Placed.enter(self._run, baggage=self._baggage)
         self._of_run = self._placed.context
@@ -179,8 +178,6 @@ class RunSpans:
             "atc.tools.offered": len(data["tools"]),
             "atc.retrieval.sure": data.get("sure", True),
         }
-        if isinstance(self._most_tools, int):
-            about[names.TOP_K] = self._most_tools
         if self._content is not None:
             about[names.QUERY] = self._content.json(data.get("queries", []))
         span = self._tracer.start_span(

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from atc import EnvironmentProblem, UsageError
-from atc.plugins.learning import Example, ToolIndex, lock
+from atc.plugins.learning import ToolIndex, lock
+from atc_research.examples import Example
 from atc_research.toolqp.trajectories import Skipped, Synthesiser, Trajectory
 
 

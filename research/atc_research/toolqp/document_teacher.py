@@ -11,17 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from atc import Model, ModelError, ModelRequest, Protocol, Reply
-from atc.plugins.learning import (
-    MAX_GOALS,
-    PRODUCT,
-    STOP_WORDS,
-    Plan,
-    ToolIndex,
-    Turns,
-    document_fields,
-    first_sentence,
-    harmless,
-)
+from atc.plugins.learning import STOP_WORDS, ToolIndex, document_fields
+from atc_research.toolqp.dialogue import MAX_GOALS, PRODUCT, Plan, Turns, first_sentence, harmless
 from atc_research.toolqp.hints import names_tool, without_name
 from atc_research.toolqp.trajectories import KEEP_FAILED, Attempt, Synthesiser, _Work
 

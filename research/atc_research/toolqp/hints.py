@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from atc import Protocol
-from atc.plugins.learning import VERBS, document_fields, harmless
+from atc.plugins.learning import VERBS, document_fields
+from atc_research.toolqp.dialogue import harmless
 
 LEVELS = 5
 """Attempts at a sub-goal, each told more: the goal alone; the tool's description too; what the last query found; what

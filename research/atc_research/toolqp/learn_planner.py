@@ -51,7 +51,7 @@ def planner(
         float, typer.Option(min=0.0, help="Stop after this many minutes; the same command goes on.")
     ] = math.inf,
     gguf: Annotated[
-        Path | None, typer.Option("--gguf", help="Write the trained planner there, for planner_model=embedded:FILE.")
+        Path | None, typer.Option("--gguf", help="Write the trained planner there, for a run to plan with.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     as_json: options.Json = False,
@@ -125,6 +125,6 @@ def planner(
         told = ", ".join(f"{name} {each.step} of {each.steps} steps" for name, each in done.items())
         out.print(f"{told}; the checkpoint is in {output}{'' if whole else '; the same command goes on'}", markup=False)
         if "gguf" in facts:
-            use = f"--set retrieval=planned --set planner_model=embedded:{gguf}"
+            use = f'Planned(settings, model=open_model("embedded:{gguf}"))'
             out.print(f"the planner is in {gguf}: {use}", markup=False)
     raise typer.Exit(SOLVED if whole else NOT_SOLVED)

@@ -13,8 +13,10 @@ from rich.progress import Progress as Bar
 
 from atc import LexicalOnly, Model, Settings, UsageError
 from atc.plugins.commands import NOT_SOLVED, SOLVED, clean, err, guarded, options, out, print_json
-from atc.plugins.learning import PRODUCT, Budget, BudgetedModel, ToolIndex, read_examples, resolve_model, wait_for
+from atc.plugins.learning import Budget, BudgetedModel, ToolIndex, resolve_model, wait_for
+from atc_research.examples import read_examples
 from atc_research.toolqp.dataset import Output, Progress, synthesise
+from atc_research.toolqp.dialogue import PRODUCT
 from atc_research.toolqp.document_teacher import NAME, DocumentSynthesiser
 from atc_research.toolqp.paper_planner import PAPER
 from atc_research.toolqp.trajectories import Skipped, Synthesiser, Trajectory

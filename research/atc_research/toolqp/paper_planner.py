@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from atc import Message, Reply, UsageError
-from atc.plugins.learning import Ask, QueryPlanner, ToolIndex, Turns
+from atc.plugins.learning import Ask, ToolIndex
+from atc_research.toolqp.dialogue import Turns
+from atc_research.toolqp.planning import QueryPlanner
 
 PAPER = Turns("paper", eager=False, example=False, providers=False, patient=True)
 """As ToolQP speaks: Fig. 7, one query at a time, zero-shot."""

@@ -164,7 +164,7 @@ def format_examples(planner: Planner, lines: Sequence[Line], index: ToolIndex) -
 
 
 class Policy:
-    """Asks a planner, as :class:`~atc.catalogue.index.planner.QueryPlanner` does; what is asked at the same time is
+    """Asks a planner, as :class:`~atc_research.toolqp.planning.QueryPlanner` does; what is asked at the same time is
     answered in one batch.
 
     Args:

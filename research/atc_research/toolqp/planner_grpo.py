@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 
 from atc import UsageError
-from atc.plugins.learning import QueryPlanner, ToolIndex, Turns
+from atc.plugins.learning import ToolIndex
+from atc_research.toolqp.dialogue import Turns
 from atc_research.toolqp.planner import Line, Planner, Policy
+from atc_research.toolqp.planning import QueryPlanner
 from atc_research.toolqp.rewards import Embed, K, Reward, reward, with_plan
 from atc_research.toolweaver.code_decoder import nn, torch
 from atc_research.toolweaver.code_tokens import Example

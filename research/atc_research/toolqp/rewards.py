@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from atc.plugins.learning import MAX_QUERIES, STOP, Form, ndcg, parse_plan
+from atc.plugins.learning import ndcg
+from atc_research.toolqp.dialogue import MAX_QUERIES, STOP, Form, parse_plan
 
 K = 5
 """Places that count (nDCG@5 and Recall@5 of App. C.4)."""
@@ -101,7 +102,7 @@ def with_plan(query: str, plan: str) -> str:
 
     Args:
         query: the user's words, or a planner's query.
-        plan: in words (:attr:`~atc.catalogue.index.dialogue.Plan.text`).
+        plan: in words (:attr:`~atc_research.toolqp.dialogue.Plan.text`).
     """
     return f"{query}\n{plan}" if plan else query
 
@@ -126,7 +127,7 @@ def well_formed(turns: Sequence[str], form: Form = "list") -> float:
     The first is the plan and nothing else: ``<plan>`` with numbered sub-goals, or, of the form ``paper``,
     ``<task_breakdown>`` with words and ``<sub_goals>`` with a JSON list of texts. Each later one is one ``<query>`` and
     nothing else, or the stop, which is right at the end only. Queries beyond
-    :data:`~atc.catalogue.index.dialogue.MAX_QUERIES` are wrong. Unlike the reading of replies at run time this forgives
+    :data:`~atc_research.toolqp.dialogue.MAX_QUERIES` are wrong. Unlike the reading of replies at run time this forgives
     nothing.
     """
     if not turns:
@@ -149,7 +150,7 @@ def plan_reward(plan: str, reference: str, embed: Embed, weights: Weights = DEFA
     """R_plan = β₃·Sim(P, 𝒫) (App. C.4): the cosine of the two plans' vectors, so that a plan stays with the task.
 
     Args:
-        plan: what the planner wrote in its first turn, in words (:func:`~atc.catalogue.index.dialogue.parse_plan`).
+        plan: what the planner wrote in its first turn, in words (:func:`~atc_research.toolqp.dialogue.parse_plan`).
         reference: the plan of the training data, in words.
         embed: turns both into vectors.
         weights: of the likeness.

@@ -3,7 +3,7 @@
 For each task the teacher writes a plan (the tools' names hidden from it), each sub-goal is matched with the tools that
 it needs, and for each sub-goal a query is sought that finds them: several candidates an attempt, none that holds a
 tool's name, told more with every attempt, verified against the index. What comes out is a conversation in the chat
-format that trainers take: the teacher's replies, held with the :class:`~atc.catalogue.index.planner.Conversation` of a
+format that trainers take: the teacher's replies, held with the :class:`~atc_research.toolqp.planning.Conversation` of a
 run.
 """
 
@@ -17,28 +17,26 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from atc import Message, Model, Protocol
-from atc.plugins.learning import DEPTH as SEARCHED
-from atc.plugins.learning import (
+from atc.plugins.learning import ToolIndex, fenced, words
+from atc_research.examples import Example
+from atc_research.prompting import prompt
+from atc_research.toolqp.dialogue import (
     MAX_QUERIES,
     MAX_TASK,
     MAX_WORDS,
     PRODUCT,
     TOP,
-    Conversation,
-    Example,
     Plan,
-    ToolIndex,
     Turns,
-    fenced,
     harmless,
     parse_plan,
     parse_query,
     show_results,
-    words,
 )
-from atc.plugins.learning import Trajectory as Search
-from atc_research.prompting import prompt
 from atc_research.toolqp.hints import LEVELS, about, hints, names_tool, without_name
+from atc_research.toolqp.planning import DEPTH as SEARCHED
+from atc_research.toolqp.planning import Conversation
+from atc_research.toolqp.planning import Trajectory as Search
 from atc_research.toolqp.rewards import with_plan
 
 RANK_THRESHOLD = 5.0

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.plugins.learning import CoUsage, Floats
+from atc.plugins.learning import Floats
+from atc_research.toolweaver.co_usage import CoUsage
 
 LEAST = 20
 """Pairs that must be held out: of fewer nothing can be said."""

@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from atc import EnvironmentProblem
-from atc.plugins.learning import CoUsage, Floats, k_means, nearest
+from atc.plugins.learning import Floats
 from atc_research.extras import TRAIN
+from atc_research.toolweaver.clustering import k_means, nearest
+from atc_research.toolweaver.co_usage import CoUsage
 from atc_research.toolweaver.code_network import Network
 from atc_research.toolweaver.smoothing import similarity
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from atc import UsageError
-from atc.plugins.learning import CoUsage, Floats, Snapshot
+from atc.plugins.learning import Floats, Snapshot
+from atc_research.toolweaver.co_usage import CoUsage
 from atc_research.toolweaver.code_measures import LEAST, CodeFigures, better, held_out, measured
 from atc_research.toolweaver.code_network import Network
 from atc_research.toolweaver.code_training import Options, train
@@ -53,6 +54,7 @@ class Learnt:
 
 def learn(
     snapshot: Snapshot,
+    used: CoUsage | None,
     encoder: str,
     *,
     levels: int = LEVELS,
@@ -66,6 +68,7 @@ def learn(
 
     Args:
         snapshot: of the index; it is not changed.
+        used: what was used together, by its rows.
         encoder: the digest of the encoder of its vectors.
         levels: L, codes of a tool.
         size: K, codes of a level at most.
@@ -75,22 +78,22 @@ def learn(
         told: told of each stage.
 
     Raises:
-        TooLittle: the index does not say what is used together, or says too little of it.
+        TooLittle: nothing, or too little, is known of what is used together.
         UsageError: the index has no vectors, or levels and size do not suffice for its tools.
         OSError: nothing can be kept in the folder.
     """
     o, report = options or Options(), told or (lambda stage, done, total: None)
     vectors = vectors_of(snapshot)
     useful_size(len(vectors), levels, size)  # refuses what cannot be
-    if snapshot.co_usage is None or not len(snapshot.co_usage.pairs):
+    if used is None or not len(used.pairs):
         raise TooLittle(
-            "the index does not say which tools are used together, and without that training has nothing beyond the "
-            "codes that need none: make those with `atc tools learn codes --closed-form`"
+            "nothing says which tools are used together (--used-together), and without that training has nothing "
+            "beyond the codes that need none: make those with `atc tools learn codes --closed-form`"
         )
-    some, out = held_out(snapshot.co_usage, snapshot.ids)
+    some, out = held_out(used, snapshot.ids)
     if len(out) < LEAST:
         raise TooLittle(
-            f"{len(snapshot.co_usage.pairs)} pairs of tools were used together, and one in five is held out to compare "
+            f"{len(used.pairs)} pairs of tools were used together, and one in five is held out to compare "
             f"on: it takes some {5 * LEAST} pairs. `atc tools learn codes --closed-form` needs no training"
         )
     plain = tokenize(
@@ -117,7 +120,7 @@ def learn(
     if better(figures[1], figures[0]):
         file = kept / "whole.pt" if kept else None
         told_again = _named("training on all pairs", report)
-        codes = trained(vectors, snapshot.co_usage, levels, size, o, seed, encoder=encoder, kept=file, told=told_again)
+        codes = trained(vectors, used, levels, size, o, seed, encoder=encoder, kept=file, told=told_again)
     return Learnt(codes, *figures, len(some.pairs))
 
 

@@ -10,10 +10,12 @@ import typer
 
 from atc import UsageError
 from atc.plugins.commands import SOLVED, err, guarded, not_enough, options, out, print_json, stages
+from atc_research.toolweaver.co_usage import CoUsage, read_used
 from atc_research.toolweaver.tokenizer import LEVELS, SIZE, tokenize
 from atc_research.toolweaver.tool_codes import Codes, vectors_of, write_codes
 
 if TYPE_CHECKING:
+    from atc.plugins.learning import ToolIndex
     from atc_research.toolweaver.codes import Learnt
 
 
@@ -33,6 +35,14 @@ def codes(
     closed_form: Annotated[
         bool, typer.Option("--closed-form", help="Make codes that need no training, without torch.")
     ] = False,
+    used_together: Annotated[
+        Path | None,
+        typer.Option(
+            "--used-together",
+            metavar="FILE",
+            help="Tools that tasks used together, a line each: an object with `tools` (names) and `count`.",
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Train codes of tools (needs torch), and keep them only where they are better than codes that need no training.
@@ -45,7 +55,7 @@ def codes(
     from atc.plugins.learning import ToolIndex
 
     if closed_form:
-        made = _closed_form(index, levels, size, smoothing, seed, as_json)
+        made = _closed_form(index, used_together, levels, size, smoothing, seed, as_json)
         _print_closed_form(made, as_json)
         raise typer.Exit(SOLVED)
     from atc_research.toolweaver import codes as learning
@@ -60,6 +70,7 @@ def codes(
         try:
             found = learning.learn(
                 tools.snapshot,
+                used_in(used_together, tools),
                 tools.encoder_digest,
                 levels=levels,
                 size=size,
@@ -86,11 +97,21 @@ def codes(
     raise typer.Exit(SOLVED)
 
 
-def _closed_form(index: Path, levels: int, size: int, smoothing: float, seed: int, silent: bool) -> Codes:
+def used_in(file: Path | None, tools: ToolIndex) -> CoUsage | None:
+    """Return what a file says of tools that were used together, by the rows of an index; ``None`` without a file."""
+    if file is None:
+        return None
+    read = read_used(file, frozenset(tools.ids))
+    return CoUsage.of(read.sets.items(), {id: row for row, id in enumerate(tools.ids)}, len(tools))
+
+
+def _closed_form(
+    index: Path, file: Path | None, levels: int, size: int, smoothing: float, seed: int, silent: bool
+) -> Codes:
     from atc.plugins.learning import ToolIndex
 
     tools = ToolIndex.load(index)
-    vectors, used = vectors_of(tools.snapshot), tools.snapshot.co_usage
+    vectors, used = vectors_of(tools.snapshot), used_in(file, tools)
     with stages(silent=silent) as report:
         made = tokenize(
             vectors,

@@ -83,7 +83,7 @@ def queries(
     if start not in ("words", "random"):
         raise UsageError(f"--start {start}: take words or random")
     snapshot, codes = _opened_index(index)
-    from atc.plugins.learning import read_examples
+    from atc_research.examples import read_examples
     from atc_research.toolweaver.decoder_training import Options
 
     given = read_examples(pairs)

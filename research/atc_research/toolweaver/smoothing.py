@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc import UsageError
-from atc.plugins.learning import CoUsage, Floats
+from atc.plugins.learning import Floats
+from atc_research.toolweaver.co_usage import CoUsage
 
 MOST_PAIRS = 300_000
 """Pairs that count, the surest: a file of a megabyte can name millions, and each step looks at all."""

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc import UsageError
-from atc.plugins.learning import CoUsage, Floats, Progress, k_means, nearest, squared_distances
+from atc.plugins.learning import Floats, Progress
 from atc_research.toolweaver.assignment import assigned, on_grid
+from atc_research.toolweaver.clustering import k_means, nearest, squared_distances
+from atc_research.toolweaver.co_usage import CoUsage
 from atc_research.toolweaver.smoothing import smoothed
 from atc_research.toolweaver.tool_codes import Codes, CodesFacts
 from atc_research.toolweaver.transport import prices_in_batches

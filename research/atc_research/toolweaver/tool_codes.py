@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc import UsageError
-from atc.plugins.learning import Floats, Snapshot, squared_distances
+from atc.plugins.learning import Floats, Snapshot
+from atc_research.toolweaver.clustering import squared_distances
 
 FILE = "codes.npz"
 """Beside the file of an index."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.plugins.learning import Floats, squared_distances
+from atc.plugins.learning import Floats
+from atc_research.toolweaver.clustering import squared_distances
 
 EPSILON, ITERATIONS, BATCH = 0.01, 50, 5_096
 """As ToolWeaver's: the weight of the entropy, the rounds of Sinkhorn-Knopp (B.6), tools at once (A.3)."""

@@ -19,6 +19,7 @@ from atc.catalogue.index.retriever import IndexRetriever, encoder_for
 from atc.catalogue.sketch import Sketch
 from atc.errors import EncoderUnavailable
 from atc.tools.tool import Tool
+from tests.support.few import few
 from tests.support.retrieval import HashedWords, no_model, protocol
 
 
@@ -180,7 +181,7 @@ def test_a_notice_and_a_long_build_are_in_the_trace(monkeypatch: pytest.MonkeyPa
     blocked = tmp_path / "file"
     blocked.write_text("")
     model = FakeModel(["```python\nanswer = 1\n```"] * 9)
-    agent = Agent(crowd(), model=model, sentence=False, catalogue=blocked, max_revisions=0)
+    agent = Agent(crowd(), model=model, sentence=False, catalogue=blocked, max_revisions=0, **few(monkeypatch, 20))
     result = agent.run("book an automobile")
     assert result.sketch is not None
     (notice,) = result.sketch.notices

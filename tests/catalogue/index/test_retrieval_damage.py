@@ -70,7 +70,6 @@ def test_a_byte_that_changed_or_is_missing_is_noticed(tmp_path: Path) -> None:
 def forged(folder: Path, change: Callable[[Arrays], object]) -> None:
     """An index whose arrays are others, in a file that is whole."""
     index = ToolIndex.build(some(), HashedWords())
-    index.use_together([(index.ids[:3], 4), (index.ids[2:5], 1)])
     index.save(folder)
     with np.load(folder / index_store.FILE) as archive:
         arrays = dict(archive)
@@ -124,19 +123,8 @@ def far(old: Any) -> Any:
         (put("weights", last(0)), "no such weight"),
         (put("weights", last(10**6)), "no such weight"),
         (put("digests", lambda old: old[:-1]), "not as many"),
-        (put("services", lambda old: old[:-1]), "not as many"),
         (put("vectors", lambda old: old[:, :-1]), "no such vectors"),
         (put("scales", lambda old: old * np.float32(np.nan)), "no such scale"),
-        (put("used-totals", lambda old: old[:-1]), "used together"),
-        (put("used-totals", lambda old: old * 0), "used together"),
-        (put("used-totals", lambda old: old.astype(np.float64)), "another type"),
-        (put("used-counts", lambda old: old * np.float32(np.nan)), "used together"),
-        (put("used-counts", lambda old: -old), "used together"),
-        (put("used-counts", lambda old: old + np.float32(1e38)), "used together"),
-        (put("used-pairs", lambda old: old[:, ::-1].copy()), "used together"),
-        (put("used-pairs", lambda old: old + np.int32(99)), "used together"),
-        (put("used-pairs", lambda old: old[:, :1].copy()), "used together"),
-        (lambda arrays: arrays.pop("used-totals"), "used-totals"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(tmp_path: Path, change: Callable[[Arrays], object], why: str) -> None:

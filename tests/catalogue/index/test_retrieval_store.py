@@ -6,36 +6,22 @@ import multiprocessing
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from atc import Toolset
-from atc.catalogue.index.co_usage import MOST, CoUsage
 from atc.catalogue.index.index import ToolIndex
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.tools.tool import Tool
 from tests.support.retrieval import HashedWords, built, files, many, protocol, some
 
-USED = [(["get_weather", "rentVehicle"], 3.0)]
-
-
-def used_together(index: ToolIndex) -> set[tuple[str, str]]:
-    found = index.snapshot.co_usage
-    assert found is not None
-    assert len(found.totals) == len(index)
-    return {(index.ids[first], index.ids[second]) for first, second in found.pairs}
-
 
 def test_an_index_is_read_back_as_it_was(tmp_path: Path) -> None:
     index = built(tmp_path)
-    index.use_together(USED)
-    index.save(tmp_path)
     loaded = ToolIndex.load(tmp_path, HashedWords())
     assert list(loaded.ids) == list(index.ids)
     for mode in ("lexical", "dense", "hybrid", None):
         assert loaded.search("weather by the hour", mode=mode) == index.search("weather by the hour", mode=mode)
     assert {id: loaded.protocol(id) for id in loaded.ids} == {p.name: p for p in some()}
-    assert used_together(loaded) == {("get_weather", "rentVehicle")}
 
 
 @pytest.mark.parametrize("encoder", [None, HashedWords()])
@@ -144,17 +130,3 @@ def test_only_new_text_is_embedded(tmp_path: Path) -> None:
     encoder = HashedWords("another")
     ToolIndex.build(tools, encoder, tmp_path)
     assert len(encoder.encoded) == len(tools), "vectors of another encoder are not taken over"
-
-
-def test_what_was_used_together_stays_when_tools_come_and_go(tmp_path: Path) -> None:
-    index = built(tmp_path)
-    index.use_together(USED)
-    index.save(tmp_path)
-    index = ToolIndex.build([*some()[:3], protocol("car_wash", "Cleans an automobile.")], HashedWords(), tmp_path)
-    assert used_together(index) == used_together(ToolIndex.load(tmp_path)) == {("get_weather", "rentVehicle")}
-
-
-def test_huge_counts_are_capped() -> None:
-    rows = {"a": 0, "b": 1, "c": 2}
-    used = CoUsage.of([(["a", "b"], 1e300), (["a", "c"], 1e300), (["b", "c"], 1e-30)], rows, 3)
-    assert used.totals.max() <= np.float32(MOST)

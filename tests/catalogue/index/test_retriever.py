@@ -15,6 +15,7 @@ from atc.errors import UsageError
 from atc.models.fake import FakeModel
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool
+from tests.support.few import few
 from tests.support.retrieval import no_model
 from tests.support.tools import make_tool
 
@@ -51,9 +52,9 @@ def test_the_choice_is_the_same_every_time() -> None:
     assert len({tuple(choose("weather forecast", given)) for _ in range(3)}) == 1
 
 
-def test_an_agent_offers_the_chosen_tools_only() -> None:
+def test_an_agent_offers_the_chosen_tools_only(monkeypatch: pytest.MonkeyPatch) -> None:
     model = FakeModel(["```python\nanswer = unrelated_7(n=1)\n```"])
-    result = Agent(tools(30), model=model, sentence=False, max_tools=3).run("use unrelated 7 please")
+    result = Agent(tools(30), model=model, sentence=False, **few(monkeypatch, 3)).run("use unrelated 7 please")
     assert result.value == 7
     assert {call.tool for call in result.calls} == {"unrelated_7"}
     assert model.prompts[0][-1].content.count("def unrelated_") == 3
@@ -80,19 +81,3 @@ def test_an_index_of_more_tools_than_the_agent_has_serves_too() -> None:
         asyncio.run(
             other.retrieve("unrelated", Toolset([described(f"x_{n}", "unrelated") for n in range(9)]), 3, no_model)
         )
-
-
-def test_a_planned_search_is_told_and_its_plan_reaches_the_writer() -> None:
-    plan = "<plan>\n1. forecast for a place\n</plan>"
-    model = FakeModel([plan, "<stop_retrieval>", "```python\nanswer = get_weather(n=1)\n```"])
-    weather = make_tool("get_weather", lambda _: "rain")
-    given = tools(
-        60, Tool(weather.protocol.model_copy(update={"description": "Forecast for a place."}), weather.transport)
-    )
-    events: list[Any] = []
-    agent = Agent(given, model=model, sentence=False, max_tools=3, retrieval="planned", on_event=events.append)
-    result = agent.run("shall I take an umbrella?")
-    assert (result.value, result.usage.model_calls) == ("rain", 3)
-    (chosen,) = (event.data for event in events if event.kind == "tools_chosen")
-    assert chosen["queries"] == ["forecast for a place"]
-    assert "The tools were searched for by this outline" in model.prompts[2][-1].content

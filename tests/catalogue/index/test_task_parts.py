@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.catalogue.index import search
+from atc.catalogue.index import sieve
 from atc.catalogue.index.index import ToolIndex
-from atc.catalogue.index.planner import search_without_plan
-from atc.catalogue.index.search import LEAST_WORDS, MAX_PARTS, MAX_TEXT, Hit, one_ranking, parts_of
+from atc.catalogue.index.search import Hit
+from atc.catalogue.index.sieve import LEAST_WORDS, MAX_PARTS, MAX_TEXT, one_ranking, parts_of, sieved
 from tests.support.retrieval import HashedWords, protocol, some
 
 
@@ -45,7 +45,7 @@ def test_a_task_without_end_has_few_parts() -> None:
 
 
 def hits(*ids: str, top: float = 1.0) -> list[Hit]:
-    return [Hit(id, top * (1 - 0.1 * place), place + 1, before=place + 1) for place, id in enumerate(ids)]
+    return [Hit(id, top * (1 - 0.1 * place), place + 1) for place, id in enumerate(ids)]
 
 
 def test_the_whole_task_is_the_anchor_and_each_part_has_room() -> None:
@@ -60,10 +60,10 @@ def test_a_task_of_one_part_is_searched_as_it_is_and_one_of_several_costs_one_ba
     encoder = HashedWords()
     index = ToolIndex.build([*some(), protocol("send_mail", "Send a letter.")], encoder)
     task = "the weather in Oslo by the hour"
-    assert search_without_plan(index, task, 5).turns[0].hits == tuple(index.search(task, 5))
+    assert sieved(index, task, 5) == index.search(task, 5)
     encoder.encoded.clear()
     several = "Tell me the weather in Oslo. Also, rent an automobile for two days."
-    found = [hit.id for hit in search_without_plan(index, several, 3).turns[0].hits]
+    found = [hit.id for hit in sieved(index, several, 3)]
     assert {"get_weather", "rentVehicle"} <= set(found[:2])
     assert encoder.encoded == [several, *parts_of(several)]
     assert all(len(part.split()) >= LEAST_WORDS for part in parts_of(several))
@@ -72,4 +72,4 @@ def test_a_task_of_one_part_is_searched_as_it_is_and_one_of_several_costs_one_ba
 def test_spaces_without_end_are_looked_at_once() -> None:
     words = "find a nice film for tonight", "tell me how cold it is"
     assert parts_of(f"{words[0]} ,  and then \t{words[1]}") == [*words]
-    assert search._CLAUSES.search(" " * 100_000) is None  # once from each of them would take a minute
+    assert sieve._CLAUSES.search(" " * 100_000) is None  # once from each of them would take a minute

@@ -6,12 +6,12 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from atc.serve.pages.tool_menu.page import html_of as menu_of
 
 from atc.catalogue.index.index import ToolIndex
 from atc.probing.report import Line, Report
 from atc.schemas.protocol import Protocol
 from atc.serve.pages.probing.page import write_page
-from atc.serve.pages.tool_menu.page import html_of as menu_of
 from tests.support.browser import Page
 from tests.support.graphs import a_tool
 
