@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from atc.models.endpoint_client import StreamAccumulator
+from atc.models.endpoint_client import ReplyAccumulator
 from atc.models.messages import split_reasoning
 from atc.models.reply_format import ReplyFormat
 from atc.programs.extract import extract
@@ -35,10 +35,10 @@ def test_json_in_a_reply(piece: str) -> None:
 
 def test_a_reply_that_comes_in_pieces() -> None:
     def read(pieces: list[Any]) -> None:
-        accumulator = StreamAccumulator(1, 10**9, None)
+        accumulator = ReplyAccumulator(10**9, None)
         for piece in pieces:
             accumulator.add(piece)
-        assert accumulator.parts[0].text
+        assert accumulator.text
 
     def make(n: int) -> list[Any]:
         deltas = (SimpleNamespace(content=f"a b {i}", tool_calls=None) for i in range(n))
@@ -50,7 +50,7 @@ def test_a_reply_that_comes_in_pieces() -> None:
 
 def test_thoughts_full_of_texts_that_end_a_reply() -> None:
     def read(pieces: list[Any]) -> None:
-        accumulator = StreamAccumulator(1, 10**9, None, ["def find("])
+        accumulator = ReplyAccumulator(10**9, None, ["def find("])
         for piece in pieces:
             accumulator.add(piece)
 
