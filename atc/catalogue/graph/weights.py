@@ -12,8 +12,6 @@ from atc.catalogue.graph.edges import Counts, Evidence
 WORTH: dict[Evidence, float] = {"corrected": 1.0, "seen": 1.0, "stated": 0.8, "names": 0.6, "predicted": 0.5}
 """Weight of an edge whose evidence is as good as it can be. The paper weighs seen edges alone; the others' order is
 that of :data:`~atc.catalogue.graph.edges.Evidence`."""
-LAMBDA = 0.5
-"""λ of Eq. 11, which the paper leaves open: failures and disuse count alike."""
 
 
 def weight_of(times: float, total: float) -> float:
@@ -34,25 +32,6 @@ def reliability(counts: Counts) -> float:
 def sigmoid(value: float) -> float:
     """``1 / (1 + e^-x)``; of what is too far from 0 to be told apart, 0 or 1."""
     return 1 / (1 + math.exp(-max(-500.0, min(500.0, value))))
-
-
-def pruning_score(failed_rate: float, frequency: float, lam: float = LAMBDA) -> float:
-    """How much a node deserves to be left out: ``λσ(f_fail) + (1-λ)σ(1/f_freq)`` (NaviAgent Eq. 11).
-
-    From 0.5, used without end and never failed, to 1. What was never used has an infinite ``1/f``, so σ is 1.
-
-    Args:
-        failed_rate: the share of calls that failed, from 0 to 1.
-        frequency: calls in a unit of time, or in all; 0 or more.
-        lam: λ, from 0 (disuse alone) to 1 (failures alone).
-
-    Raises:
-        ValueError: a number is outside its range.
-    """
-    if not 0 <= failed_rate <= 1 or not 0 <= lam <= 1 or not frequency >= 0:
-        raise ValueError(f"no pruning score of a failed rate {failed_rate}, a frequency {frequency} and λ {lam}")
-    disuse = 1.0 if frequency == 0 else sigmoid(1 / frequency)
-    return lam * sigmoid(failed_rate) + (1 - lam) * disuse
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -89,11 +68,15 @@ def weight_now(before: float, of_before: float, recent: float, of_recent: float)
 
 
 def score_after(failed: float, total: float, days: float) -> float:
-    """How little something is worth to be kept (Eq. 11), when it was not used for a while.
+    """How little something is worth to be kept: ``λσ(f_fail) + (1-λ)σ(1/f_freq)`` (Eq. 11), after a while of disuse.
+
+    λ, which the paper leaves open, is ½: failures and disuse count alike. From 0.5, used without end and never failed,
+    to 1. What was never used has an infinite ``1/f``, so σ is 1.
 
     Args:
         failed: times that it failed, out of ``total``.
         days: since it was used last. Its frequency is ``total``, faded by η for each window that passed since.
     """
     frequency = total * LONG_TERM ** min(max(days, 0.0) / WINDOW_DAYS, 60.0)
-    return pruning_score(failed / total if total > 0 else 0.0, frequency)
+    disuse = sigmoid(1 / frequency) if frequency > 0 else 1.0
+    return (sigmoid(failed / total if total > 0 else 0.0) + disuse) / 2

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from atc.catalogue.graph.edges import Counts
 from atc.catalogue.graph.layers import layers_of
-from atc.catalogue.graph.weights import pruning_score, reliability, sigmoid, weight_of
+from atc.catalogue.graph.weights import reliability, score_after, sigmoid, weight_of
 
 
 def test_the_weight_of_an_edge_is_its_share() -> None:
@@ -23,12 +23,10 @@ def test_reliability() -> None:
 
 def test_pruning_weighs_failures_and_disuse() -> None:
     one = 1 / (1 + math.exp(-1))
-    assert pruning_score(1, 1, 1) == pytest.approx(one) == pruning_score(0, 1, 0)
-    assert pruning_score(0, 0, 0) == 1
-    assert pruning_score(0.5, 0) > pruning_score(0.5, 0.1) > pruning_score(0.5, 10) > pruning_score(0, 10)
-    for wrong in ((-0.1, 1, 0.5), (1.1, 1, 0.5), (0, -1, 0.5), (0, 1, 2), (0, float("nan"), 0.5)):
-        with pytest.raises(ValueError):
-            pruning_score(*wrong)
+    assert score_after(0, 1, 0) == pytest.approx((0.5 + one) / 2)
+    assert score_after(1, 1, 0) == pytest.approx(one)
+    assert score_after(0, 0, 0) == pytest.approx((0.5 + 1) / 2)
+    assert score_after(5, 10, 90) > score_after(5, 10, 7) > score_after(5, 10, 0) > score_after(0, 10, 0)
 
 
 @given(st.floats())
