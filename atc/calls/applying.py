@@ -154,7 +154,6 @@ class Applying:
     # ------------------------------------------------------------------------------------------------------------------
 
     async def _move(self, seconds: float | None = None) -> None:
-        """Wait until a write has ended, or so many seconds."""
         self._moved.clear()
         try:
             async with asyncio.timeout(seconds):

@@ -586,7 +586,6 @@ class Broker:
         return tool if effect is None else tool.graded(effect)
 
     async def _mark_sent(self, entry: CallEntry) -> None:
-        """Write down, right before it happens, that a call is handed to its tool."""
         if entry.sent:
             return
         if entry.effect is Effect.READ:

@@ -224,7 +224,9 @@ class Sender:
         except ToolError as error:
             # whatever the service says now, the first one may have been done
             message = f"{lost.message}; sent again with its idempotency key: {error.message}"
-            raise ToolError(message, status=lost.status, outcome="unknown", cause=lost.cause) from None
+            failed = ToolError(message, status=lost.status, outcome="unknown", cause=lost.cause)
+            failed.retry_after = error.retry_after
+            raise failed from None
 
     async def _in_time(self, attempt: Attempt, mark: _SentMark) -> Answered:
         remote = attempt.granted.protocol.source.remote

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from atc import Toolset, tool
 from atc.errors import TRANSIENT_STATUSES, ToolError
 from atc.result import Effect
 from tests.support.http import Handler, served
-from tests.support.mcp import called, entry
+from tests.support.mcp import called, entry, one, raw_server
 from tests.support.openapi import document, operation
 
 DONE, REFUSED, DOUBT = "done", "refused", "in doubt"
@@ -48,6 +50,7 @@ class Service(Handler):
     """Does what its path, or the argument of an MCP call, says; a session of its own for each ``initialize``."""
 
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer is one packet: a second one would wait for the first to be acknowledged
     sessions, acted, lost = 0, 0, 0
     asked: Any = None
 
@@ -116,6 +119,7 @@ class Service(Handler):
             return self.say_json(200, self.own(number if fresh else None if way == "null" else 9_999, **what))
         if way == "lost":
             gone = self.headers.get("Mcp-Session-Id") == f"s{Service.lost}"
+            time.sleep(0.05 * (Service.acted - 1) if gone else 0)  # one after the other is told
             return self.say(int(more), b'{"error": "no session"}') if gone else self.say(200, right)
         if way == "stream":
             return self.stream(more, right, number)
@@ -287,12 +291,29 @@ def test_a_session_that_is_gone(url: str, do: str, name: str, what: str) -> None
     assert (Service.acted, Service.sessions - before) == (1 + again, 2 + again)
 
 
+def test_a_session_that_is_gone_is_left_once_all_its_calls_were_told(url: str) -> None:
+    async def at_once(tools: Toolset) -> list[Any]:
+        async with tools.opened():
+            return await asyncio.gather(*(one(tools, "act", {"do": "lost-404"}) for _ in range(3)))
+
+    Service.lost, Service.acted = Service.sessions + 2, 0
+    assert came(asyncio.run(at_once(Toolset.from_mcp(f"{url}/mcp", timeout_s=5)))) == [DONE] * 3
+    assert Service.sessions == Service.lost + 1
+
+
 def test_what_nobody_listens_to_was_not_sent(url: str) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         away = f"http://127.0.0.1:{free.getsockname()[1]}"
     assert came(over_http(away, "ok")) == [REFUSED]
     assert came(over_http(url, f"303-{away}/")) == [DOUBT]
+
+
+@pytest.mark.parametrize("number", [None, 9_999])
+def test_an_answer_of_a_program_under_another_id(number: int | None, tmp_path: Path) -> None:
+    answer = json.dumps({"jsonrpc": "2.0", "id": number, "error": {"code": -32602, "message": "no"}})
+    command = raw_server(tmp_path, [entry("act")], calls={"act": {"print": answer, "exit": 1}})
+    assert came(called(Toolset.from_mcp(command), ("act", {}))) == [DOUBT]
 
 
 def test_answers_of_functions() -> None:

@@ -79,6 +79,8 @@ class Connection:
         self._stop = asyncio.Event()
         self._ready: asyncio.Future[Client] = loop.create_future()
         self.exchange = Exchange()
+        self._calls, self._idle = 0, asyncio.Event()
+        self._idle.set()
         self._owner = asyncio.create_task(self._own(), name="atc-mcp")
 
     @property
@@ -102,6 +104,15 @@ class Connection:
     async def settled(self) -> None:
         """Give a conversation that broke a moment to come to its end, so that the reason is known."""
         await asyncio.wait({self._owner}, timeout=0.2)
+
+    async def retire(self) -> None:
+        """End it once no call is under way: where a session is gone, the server says so to each."""
+        idle = asyncio.ensure_future(self._idle.wait())
+        try:
+            await asyncio.wait({self._owner, idle}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            idle.cancel()
+            await self.close()
 
     async def close(self) -> None:
         """End it, with the server's process if it is one of ours."""
@@ -190,14 +201,21 @@ class Connection:
         noted: dict[str, Any] = {"_meta": cast(types.RequestParamsMeta, meta)} if meta else {}
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments, **noted))
         progress = forwarding(name, self.spec)
-        with _tracking(exchange):
-            try:
+        self._calls += 1
+        self._idle.clear()
+        try:
+            with _tracking(exchange):
+                try:
+                    return await client.session.send_request(request, _ANSWER, progress_callback=progress)
+                except MCPError as error:
+                    if error.code != types.HEADER_MISMATCH:
+                        raise
+                await self._relist()  # the server wants arguments in headers too; it said so before it did anything
                 return await client.session.send_request(request, _ANSWER, progress_callback=progress)
-            except MCPError as error:
-                if error.code != types.HEADER_MISMATCH:
-                    raise
-            await self._relist()  # the server wants arguments in headers too; it said so before it did anything
-            return await client.session.send_request(request, _ANSWER, progress_callback=progress)
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._idle.set()
 
     async def _relist(self) -> None:
         cursor = None
@@ -304,7 +322,7 @@ class McpServer(HeldPerLoop[HeldServer]):
     def _end(self, held: HeldServer) -> None:
         if held.connection is not None:
             held.ending = [task for task in held.ending if not task.done()]
-            held.ending.append(asyncio.create_task(held.connection.close()))
+            held.ending.append(asyncio.create_task(held.connection.retire()))
             held.connection = None
 
     def _ensure_startable(self, held: HeldServer) -> None:

@@ -104,9 +104,9 @@ class SessionGone(ToolError):
 
 
 def _is_of_session(error: MCPError, exchange: Exchange) -> bool:
-    """By 404, as the specification says; or in words."""
+    """By 404, as the specification says, which the SDK takes for an unknown method where there is none; or in words."""
     if exchange.status == _NOT_FOUND:
-        return exchange.code != types.METHOD_NOT_FOUND
+        return error.code != types.METHOD_NOT_FOUND
     words = error.message if exchange.strange is None else exchange.strange
     return (exchange.status == _BAD_REQUEST or exchange.strange is not None) and _SESSION.search(words) is not None
 
