@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from atc.catalogue.index.dialogue import first_sentence, harmless, parse_plan, parse_query, visible_reply
-from atc.models.endpoint_client import repeats_itself, split_reasoning
+from atc.models.endpoint_client import repeats_itself
+from atc.models.messages import split_reasoning
 from atc.models.reply_format import ReplyFormat
 from atc.programs.extract import extract
 from atc.programs.program import MAX_SOURCE
