@@ -237,13 +237,13 @@ class Approving:
             warnings=attempt.warnings,
             instead_of=tuple(self.broken.instead_of(attempt.tool)),
         )
-        parked = self.journal.parked.ask(attempt.key, self.journal.request) if self.journal.parked else None
-        if parked is None or parked.decision is None or parked.is_denied:
-            self._refuse_again(attempt)
         earlier = approval.earlier
         known = await earlier.find(attempt.key) if earlier is not None else None
+        parked = self.journal.parked.ask(attempt.key, self.journal.request) if self.journal.parked else None
         told = () if parked is None or self.parking.is_of(parked, attempt) else self._changed(parked, attempt)
         is_void = False
+        if parked is None or parked.decision is None or parked.is_denied:
+            self._refuse_again(attempt)
         while True:
             request = replace(ordinary, same_as=self.same(attempt))
             if known is not None:
@@ -272,7 +272,7 @@ class Approving:
             except CallRefused:
                 attempt.refused_by = attempt.refused_by or "nobody"
                 if decision is None and attempt.refused_by == "user":
-                    self.parking.deny(attempt, request, parked, _BY)
+                    await self.parking.park(attempt, request, parked, denied_by=_BY)
                 raise
             attempt.yes = (
                 parked.number if parked is not None else 0

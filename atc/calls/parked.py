@@ -142,6 +142,7 @@ class ParkedCalls:
     def __init__(self, entries: Mapping[int, CallEntry]) -> None:
         self.of_number: dict[int, ParkedCall] = {}
         self.run_key = ""
+        self._of_digest: dict[str, list[ParkedCall]] = {}
         self._entries = entries
         self._replaced: set[int] = set()
         self._asked: set[int] = set()
@@ -167,6 +168,7 @@ class ParkedCalls:
     def add(self, call: ParkedCall) -> None:
         """Note a call that was parked."""
         self.of_number[call.number] = call
+        self._of_digest.setdefault(call.key.digest, []).append(call)
         self._asked.add(call.number)
         if call.instead:
             self._replaced.add(call.instead)
@@ -275,8 +277,11 @@ class ParkedCalls:
         return [call for number, call in self.of_number.items() if number not in gone]
 
     def _equal(self, key: CallKey, request: int) -> list[ParkedCall]:
-        left = (call for call in self._left() if call.request == request)
-        return [call for call in left if call.key.digest == key.digest and same_tool(call.key, key)]
+        known = [call for call in self._of_digest.get(key.digest, ()) if call.request == request]
+        if not any(same_tool(call.key, key) for call in known):
+            return []
+        left = {call.number for call in self._left()}
+        return [call for call in known if call.number in left and same_tool(call.key, key)]
 
 
 class ReadsAgain:

@@ -98,71 +98,67 @@ class Parking:
             return None
         return known.decision
 
-    async def park(self, attempt: Attempt, request: ApprovalRequest, known: ParkedCall | None) -> CallReply:
+    async def park(
+        self, attempt: Attempt, request: ApprovalRequest, known: ParkedCall | None, *, denied_by: str = ""
+    ) -> CallReply:
         """Let a call wait for approval, on disk before this returns.
 
         Args:
             attempt: the call.
             request: about it.
             known: a parked call that equals it: it goes on waiting, or keeps its yes, if that still holds.
+            denied_by: who said no to it while the run went on: that is written down with it, and nothing waits.
 
         Raises:
             CallRefused: a read came between, or the form is full, so the collecting ends.
             JournalError: it cannot be written down.
         """
+        if not denied_by:
+            self._take_room(attempt)
+        if known is None or not self._goes_on(known, request, attempt):
+            request = await self.explained(attempt, request)
+            parts = parts_of(attempt.granted, self.journal.run_key)
+            same_as = await self.elsewhere(attempt.key, attempt.granted) if self.elsewhere is not None else ""
+            now = time.time()
+            shown = PendingCall(
+                index=attempt.number,
+                tool=self.redactor.text(attempt.tool),
+                effect=attempt.effect.value,
+                line=attempt.request.shown_line,
+                within=attempt.request.within,
+                arguments=copied(self.redactor.value(attempt.arguments)),
+                feeds=request.feeds,
+                warnings=tuple(map(self.redactor.text, _told(request))),
+                changed=tuple(self.journal.reads_again.changes if known is None else self._changed_since(known)),
+                data_flow=masked_flow(request.data_flow, self.redactor),
+                same_as=same_as,
+                until=now + WAITS_S,
+            )
+            self.journal.park(
+                ParkedCall(
+                    number=attempt.number,
+                    key=attempt.key,
+                    tool_digest=digest_of_parts(parts),
+                    at=now,
+                    until=shown.until,
+                    shown=shown,
+                    instead=0 if known is None else known.number,
+                    request=self.journal.request,
+                    tool_parts=parts,
+                )
+            )
+        if (row := self.journal.parked.of_number.get(attempt.number, known)) is not None and denied_by:
+            self.journal.decide(row.number, Decision(False, denied_by, time.time()))
+            return CallReply()
+        attempt.status = "pending"
+        return CallReply(planned=True)
+
+    def _take_room(self, attempt: Attempt) -> None:
         self._size += len(as_text(attempt.arguments))
         if self._has_read or (self.has_begun and self._size > MAX_FORM):
             self._has_ended = True
             raise CallRefused(_ENDED, status="waiting")
         self.has_begun = True
-        if known is None or not self._goes_on(known, request, attempt):
-            request = await self.explained(attempt, request)
-            same_as = await self.elsewhere(attempt.key, attempt.granted) if self.elsewhere is not None else ""
-            self.journal.park(self._parked(attempt, request, known, same_as))
-        attempt.status = "pending"
-        return CallReply(planned=True)
-
-    def deny(self, attempt: Attempt, request: ApprovalRequest, known: ParkedCall | None, by: str) -> None:
-        """Write down the no to a call that somebody was asked about while the run went on: it holds as one to a call
-        that waited, also after a resume.
-
-        Raises:
-            JournalError: it cannot be written down.
-        """
-        if known is None or known.decision is not None:
-            known = self._parked(attempt, request, known)
-            self.journal.park(known)
-        self.journal.decide(known.number, Decision(False, by, time.time()))
-
-    def _parked(
-        self, attempt: Attempt, request: ApprovalRequest, known: ParkedCall | None, same_as: str = ""
-    ) -> ParkedCall:
-        now, parts = time.time(), parts_of(attempt.granted, self.journal.run_key)
-        shown = PendingCall(
-            index=attempt.number,
-            tool=self.redactor.text(attempt.tool),
-            effect=attempt.effect.value,
-            line=attempt.request.shown_line,
-            within=attempt.request.within,
-            arguments=copied(self.redactor.value(attempt.arguments)),
-            feeds=request.feeds,
-            warnings=tuple(map(self.redactor.text, _told(request))),
-            changed=tuple(self.journal.reads_again.changes if known is None else self._changed_since(known)),
-            data_flow=masked_flow(request.data_flow, self.redactor),
-            same_as=same_as,
-            until=now + WAITS_S,
-        )
-        return ParkedCall(
-            number=attempt.number,
-            key=attempt.key,
-            tool_digest=digest_of_parts(parts),
-            at=now,
-            until=shown.until,
-            shown=shown,
-            instead=0 if known is None else known.number,
-            request=self.journal.request,
-            tool_parts=parts,
-        )
 
     def _goes_on(self, known: ParkedCall, request: ApprovalRequest, attempt: Attempt) -> bool:
         if known.decision is not None:

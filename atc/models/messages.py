@@ -180,8 +180,8 @@ def _with_user(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
 
 
 _NAME = (
-    r"(?:\w{1,20}[:_-]){0,3}(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratchpad|monologue)"
-    r"(?:[_-]\w{1,20})?"
+    r"(?:\w{1,20}[:_-]){0,3}(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|analysis|scratch_?pad|monologue|"
+    r"deliberation|rationale|cot)(?:[_-]\w{1,20})?"
 )
 _ENDS = (
     rf"<\|?\s?/\s?{_NAME}\s?\|?>|\[\s?/\s?{_NAME}\s?\]|◁\s?/\s?{_NAME}\s?▷",

@@ -26,7 +26,7 @@ STATUS: dict[Cause, RunStatus] = {
     "in_doubt": "in_doubt",
 }
 _DENIED: dict[RefusedBy, str] = {
-    "user": "The answer to the question about this call was no, so it was not done.",
+    "user": "The answer to the question about this call was no, which holds for this run: a new run asks again.",
     "rule": "This call was not done. If it should be allowed, change the rule.",
     "nobody": "This call was not done. Approve it (approve=, --approve).",
 }

@@ -236,7 +236,8 @@ class LeftUndone:
     @property
     def replaced(self) -> list[Call]:
         """Return the refused writes in whose place a later program called the tool: they end no run, and are told."""
-        return [call for call in self._denied if not self._answers(call) and self._is_replaced(call)]
+        revised = (call for call in self._denied if call.attempt != self._last.get(call.stage))
+        return [call for call in revised if self._is_replaced(call)]
 
     @cached_property
     def _denied(self) -> list[Call]:

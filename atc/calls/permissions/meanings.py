@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 from typing import Literal
 
 Meaning = Literal["command", "statement", "address", "url"]
@@ -37,8 +38,6 @@ _WORD = r"[^\s;&|(){}<>`$*?\[]"
 _UNKNOWN = re.compile(rf"(?:^|[;&|(){{}}\n\r])\s*(?:{_WORD}*[$`]|{_WORD}+[*?\[]|\{{[^\s{{}};]*,)")
 """What is run has a name that a shell makes."""
 _REDIRECTION = re.compile(r"\d{0,3}[<>]{1,3}&?[ \t]{0,9}[^\s()<>;&|]+|\\\n")
-_MOST_WORDS = 40
-"""Words of a command in which another one is looked for."""
 _COMMENT = re.compile(r"\([^()]*\)")
 _BESIDE = re.compile(r"[\s,;:<>()\[\]{}'|=&?]+")
 _FILE = re.compile(r"(?:[a-z][a-z0-9.+-]*:)*file:(?://[^/]*(?=/))?")
@@ -62,36 +61,31 @@ def is_one(pattern: str, text: str) -> bool:
     if meaning is None:
         return True
     wanted = _URL.match(pattern)
-    if wanted is not None and ((host := _HOST.match(text)) is None or not _covers(wanted[2], host[1])):
-        return False
+    if wanted is not None:
+        host = _HOST.match(text)
+        if host is None or not fnmatchcase(host[1], wanted[2]) or {"@", ":"} & {*host[1]} - {*wanted[2]}:
+            return False
     if meaning == "statement":
         text = text.rstrip().removesuffix(";")
     mine, theirs = Counter(pattern), Counter(text)
     return all(theirs[each] <= mine[each] for each in _NOT_COVERED[meaning])
 
 
-def _covers(pattern: str, host: str) -> bool:
-    """Return whether the host of a pattern fits the one of a URL; a wildcard covers no user, port or second host."""
-    made = "".join("[^@:]*" if each == "*" else "[^@:]" if each == "?" else re.escape(each) for each in pattern)
-    return "[" in pattern or re.fullmatch(made, host) is not None
-
-
-def parts_of(form: str, meanings: frozenset[Meaning]) -> list[str] | None:
+def parts_of(form: str, meanings: frozenset[Meaning], spend: Callable[[int], bool]) -> list[str] | None:
     """Return what a text holds that a rule which restricts may mean; ``None`` where nobody can tell.
 
     Args:
         form: of the text, in small letters, with nothing hidden in it.
         meanings: of the rule's patterns.
+        spend: counts characters that are written, and returns whether so many may be.
     """
     found = [*_addresses(form)] if "@" in form else []
     found += _paths(form)
     if "url" in meanings:
         found += _urls(form)
     if "command" in meanings:
-        commands = _commands(form)
-        if commands is None:
-            return None
-        found += commands
+        commands = _commands(form, spend)
+        return None if commands is None else found + commands
     return found
 
 
@@ -105,21 +99,11 @@ def _addresses(form: str) -> Iterator[str]:
         domain = domain.strip(".")
         yield f"{local}@{domain}"
         yield f"{local.partition('+')[0]}@{domain}"
-        if "xn--" in domain:
-            yield f"{local}@{_unicode(domain)}"
         if routed := re.fullmatch(r"(.+)[%@]([^%@]+)", local):
             yield f"{routed[1]}@{routed[2]}"
         elif "!" in local:
             host, _, user = local.rpartition("!")
             yield f"{user}@{host.rpartition('!')[2]}"
-
-
-def _unicode(domain: str) -> str:
-    labels = domain.split(".")
-    try:
-        return ".".join(each[4:].encode().decode("punycode") if each[:4] == "xn--" else each for each in labels)
-    except UnicodeError:
-        return domain
 
 
 def _paths(form: str) -> Iterator[str]:
@@ -139,7 +123,7 @@ def _urls(form: str) -> Iterator[str]:
             yield f"{found[1]}://{found[2]}{found[3] or ''}"
 
 
-def _commands(form: str) -> list[str] | None:
+def _commands(form: str, spend: Callable[[int], bool]) -> list[str] | None:
     """Return each command of a line, without what runs it; ``None`` where nobody can tell what is run."""
     form = re.sub(r"\$(?:ifs|\{ifs[^}]{0,20}\})", " ", _REDIRECTION.sub("", form))
     if _UNKNOWN.search(form):
@@ -151,7 +135,7 @@ def _commands(form: str) -> list[str] | None:
             while words and re.fullmatch(r"\w+=\S*", words[0]):
                 del words[0]
             runs = bool(words) and _name(words[0]) in _RUNNERS
-            if runs and (len(words) > _MOST_WORDS or _reads_commands(words)):
+            if runs and (_reads_commands(words) or not spend(len(words) * len(part))):
                 return None
             for at in range(len(words) if runs else min(1, len(words))):
                 found.append(" ".join([_name(words[at]), *words[at + 1 :]]))
@@ -167,16 +151,20 @@ def _name(word: str) -> str:
     return re.split(r"[/\\]", word)[-1].removesuffix(".exe")
 
 
-_ALLOWS: dict[Meaning, str] = {
-    "command": "one command: its wildcard covers no ; & | < > ( ) ` $ and no line break",
-    "statement": "one statement: its wildcard covers no semicolon before more text",
-    "address": "one address: its wildcard covers no second one, no display name and no list",
-    "url": "one URL: its wildcard covers no other host, no user and no blank",
-}
-_RESTRICTS: dict[Meaning, str] = {
-    "command": "each command of a text, also behind `sudo`, `sh -c` and the like",
-    "address": "each address of a text: in a name, a list or a link, in any letter case",
-    "url": "each URL of a text, whatever its user and port",
+_FITS: dict[Meaning, tuple[str, str]] = {
+    "command": (
+        "one command: its wildcard covers no ; & | < > ( ) ` $ and no line break",
+        "each command of a text, also behind `sudo`, `sh -c` and the like",
+    ),
+    "statement": ("one statement: its wildcard covers no semicolon before more text", ""),
+    "address": (
+        "one address: its wildcard covers no second one, no display name and no list",
+        "each address of a text: in a name, a list or a link, in any letter case",
+    ),
+    "url": (
+        "one URL: its wildcard covers no other host, no user and no blank",
+        "each URL of a text, whatever its user and port",
+    ),
 }
 
 
@@ -185,8 +173,6 @@ def how_read(pattern: str, *, allows: bool) -> str:
     meaning = meaning_of(pattern)
     if allows and re.fullmatch(r"[\w-]+\*", pattern):
         return "whatever begins so, also several commands; with a blank before the * it fits one command"
-    if meaning is None or not allows:
-        return "" if meaning is None else _RESTRICTS.get(meaning, "")
-    if meaning == "command" and _name(pattern.split()[0]) in _RUNNERS:
+    if allows and meaning == "command" and _name(pattern.split()[0]) in _RUNNERS:
         return f"every command, for `{pattern.split()[0]}` runs others"
-    return _ALLOWS[meaning]
+    return "" if meaning is None else _FITS[meaning][not allows]

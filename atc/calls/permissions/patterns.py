@@ -309,7 +309,7 @@ class Patterns:
         """Return whether one may fit a command, an address or a path within a text."""
         if not reader.spend(_PER_CHARACTER * len(form) + _PER_PART * sum(map(form.count, _PART_ENDS))):
             return True
-        loosely, parts = self._globs("_loosely"), parts_of(form, self._meanings)
+        loosely, parts = self._globs("_loosely"), parts_of(form, self._meanings, reader.spend)
         if parts is None or not reader.spend(sum(_START + len(part) for part in parts) * loosely.weight):
             return True
         return any(map(loosely.fit, parts))

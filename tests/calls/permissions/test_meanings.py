@@ -76,7 +76,6 @@ WITHIN = {
         *("a@e\u200bvil.example, b@c", "a@evil\uff0eexample, b"),
     ],
     "a@evil.example": ["a+x@evil.example", '"a"@evil.example', "A <A@evil.example>"],
-    "*@\u00e9vil.example": ["a@xn--vil-9la.example"],
     "/etc/*": [
         *("file:///etc/x", "file:/etc/x", "FILE://localhost/etc/x", "file://///etc/x", "file%3A///etc/x"),
         *("x:file:///etc/x", "/home/a, /etc/x", "file:///home/../etc/x", "/home/a\n/etc/x", "'/etc/x'"),
