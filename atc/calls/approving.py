@@ -38,7 +38,7 @@ from atc.calls.entry import CallEntry, CallKey
 from atc.calls.journal import Journal
 from atc.calls.json_values import copied
 from atc.calls.own_exceptions import OwnExceptions
-from atc.calls.parked import Decision, ParkedCall, digest_of, parts_of
+from atc.calls.parked import Decision, ParkedCall, digest_of
 from atc.calls.parking import Elsewhere, Parking
 from atc.calls.responses import MAX_ERROR
 from atc.errors import AtcError, CallRefused
@@ -238,7 +238,8 @@ class Approving:
         earlier = approval.earlier
         known = await earlier.find(attempt.key) if earlier is not None else None
         parked = self.journal.parked.ask(attempt.key, self.journal.request) if self.journal.parked else None
-        told = () if parked is None or self.parking.is_of(parked, attempt) else self._changed(parked, attempt)
+        changed = () if parked is None else self.parking.changed(parked, attempt)
+        told = (wording.tool_changed(changed),) if changed else ()
         is_void = False
         while True:
             request = replace(ordinary, same_as=self.same(attempt))
@@ -275,12 +276,6 @@ class Approving:
                 return None
             known = taken  # another run took it while this one was decided over
 
-    def _changed(self, parked: ParkedCall, attempt: Attempt) -> tuple[str, ...]:
-        from atc.calls.tool_digest import changed_parts
-
-        changed = changed_parts(parked.tool_parts, parts_of(attempt.granted, self.journal.run_key))
-        return (wording.tool_changed(changed),)
-
     @staticmethod
     def _waits(approval: Approval, request: ApprovalRequest) -> bool:
         if approval.policy is None:
@@ -298,7 +293,7 @@ class Approving:
             why = "approver"
         elif is_late:
             why = "expired"
-        elif not self.parking.is_of(known, attempt):
+        elif self.parking.changed(known, attempt):
             why = "tool"
         else:
             why = "reads" if self.journal.reads_again.changed_since(known.round) else "question"

@@ -15,8 +15,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from atc import Agent, FakeModel, Toolset, tool
 from atc._records.events import VERSION
-from atc.calls.parked import digest_of, parts_of
-from atc.calls.tool_digest import changed_parts
+from atc.calls.parked import changed_parts, digest_of, parts_of
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.tools.functions import toolset_of
