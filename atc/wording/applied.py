@@ -22,8 +22,10 @@ def not_planned(found: PlanDifference) -> str:
         case "tool":
             return f"the plan has {planned} there"
         case "changed_tool":
-            named = f"{visible(found.planned.tool) if found.planned else 'its tool'} is not the tool that was planned"
-            return f"{named}: {changed_parts(found.parts)}" if found.parts else named
+            why = f": {changed_parts(found.parts)}" if found.parts else ""
+            return (
+                f"{visible(found.planned.tool) if found.planned else 'its tool'} is not the tool that was planned{why}"
+            )
         case "arguments":
             named = [*map(other_argument, found.arguments[:MAX_NAMED])]
             more = len(found.arguments) - len(named)
