@@ -19,9 +19,8 @@ from atc.calls.approval import ApprovalRequest
 from atc.calls.attempt import Attempt, cut_arguments, masked_flow
 from atc.calls.entry import same_tool
 from atc.calls.forms import NOTHING, filled
-from atc.calls.parked import Decision, digest_of, parts_of
+from atc.calls.parked import Decision, changed_parts, parts_of
 from atc.calls.plans import KeptCall, Plan, digest
-from atc.calls.tool_digest import changed_parts
 from atc.errors import CallRefused, ToolError
 from atc.result import Effect
 from atc.tools.tool import Tool, Toolset
@@ -75,14 +74,15 @@ class Applying:
         inner = tools.inner_tools
         for call in self._writes:
             tool = tools.get(call.key.tool) or inner.get(call.key.tool)
-            if tool is None or digest_of(tool, self._run_key) != call.tool_digest:
-                return self._other_tool(call, tool)
+            if tool is None:
+                return PlanDifference(kind="changed_tool", planned=call.shown)
+            if changed := self._changed(call, tool):
+                return changed
         return None
 
-    def _other_tool(self, call: KeptCall, tool: Tool | None) -> PlanDifference:
-        now = {} if tool is None else parts_of(tool, self._run_key)
-        parts = () if tool is None else changed_parts(call.tool_parts, now)
-        return PlanDifference(kind="changed_tool", planned=call.shown, parts=tuple(map(self._redactor.text, parts)))
+    def _changed(self, call: KeptCall, tool: Tool) -> PlanDifference | None:
+        parts = tuple(map(self._redactor.text, changed_parts(call.parts, parts_of(tool, self._run_key))))
+        return PlanDifference(kind="changed_tool", planned=call.shown, parts=parts) if parts else None
 
     async def take_turn(self, attempt: Attempt) -> None:
         """Let a write go on that is the next planned one, once the one before it has ended.
@@ -177,8 +177,8 @@ class Applying:
             kind = "after_failure"
         elif not same_tool(planned.key, attempt.key) or planned.shown.tool != self._redactor.text(planned.key.tool):
             kind = "tool"
-        elif planned.tool_digest != digest_of(attempt.granted, self._run_key):
-            return self._other_tool(planned, attempt.granted)
+        elif changed := self._changed(planned, attempt.granted):
+            return changed
         elif names := self._other_names(planned, given) or self._not_shown(planned, attempt.arguments):
             others = tuple(self._other(planned, name, attempt.arguments) for name in names)
             return PlanDifference(kind="arguments", planned=planned.shown, arguments=others)

@@ -69,6 +69,7 @@ class ApprovalRequest:
         session: the recorded login that goes with the call: who said yes to all calls may not know whose it is.
         decided: what a person said of exactly this call while its run waited (:mod:`atc.calls.parked`); ``None`` where
             nobody did. ``decided_by``: who that was.
+        place: changes with the tool, and with where it goes and for whom: a yes to further calls is one to this place.
     """
 
     tool: str
@@ -94,6 +95,7 @@ class ApprovalRequest:
     decided_by: str = ""
     within: str = ""
     session: RecordedSession | None = None
+    place: str = field(default="", compare=False, repr=False)
 
     def copied(self) -> ApprovalRequest:
         """Return the request for code that is not ours: what it changes is neither sent nor written down."""

@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from atc import wording
@@ -38,7 +37,7 @@ from atc.calls.entry import CallEntry, CallKey
 from atc.calls.journal import Journal
 from atc.calls.json_values import copied
 from atc.calls.own_exceptions import OwnExceptions
-from atc.calls.parked import Decision, ParkedCall, digest_of, parts_of
+from atc.calls.parked import Decision, ParkedCall, digest_of
 from atc.calls.parking import Elsewhere, Parking
 from atc.calls.responses import MAX_ERROR
 from atc.errors import AtcError, CallRefused
@@ -68,17 +67,17 @@ class Series:
 
     def __init__(self) -> None:
         self._asked = False
-        self._allowed: set[str] = set()  # the digests of tools
+        self._allowed: set[str] = set()
         self._stopped = False
 
-    def ruled(self, request: ApprovalRequest, tool: str) -> Literal[True] | Refusal | None:
-        """Return what an earlier answer says of a call of a tool, by its digest; ``None`` where it is asked about."""
+    def ruled(self, request: ApprovalRequest) -> Literal[True] | Refusal | None:
+        """Return what an earlier answer says of a call; ``None`` where it is asked about."""
         if self._stopped:
             return _STOPPED
-        return True if request.is_ordinary and tool in self._allowed else None
+        return True if request.is_ordinary and request.place in self._allowed else None
 
-    async def ask(self, tool: str, request: ApprovalRequest) -> Verdicts:
-        """Ask at the terminal about a call of a tool, as :func:`ask_at_terminal` does."""
+    async def ask(self, request: ApprovalRequest) -> Verdicts:
+        """Ask at the terminal, as :func:`ask_at_terminal` does."""
         if not (self._asked and question.has_terminal()):
             self._asked = True
             return await ask_at_terminal(request)
@@ -90,7 +89,7 @@ class Series:
             self._stopped = True
             return _STOPPED
         if answer == _ALL_OF_TOOL:
-            self._allowed.add(tool)
+            self._allowed.add(request.place)
         return answer in (question.YES, _ALL_OF_TOOL)
 
 
@@ -240,7 +239,8 @@ class Approving:
         earlier = approval.earlier
         known = await earlier.find(attempt.key) if earlier is not None else None
         parked = self.journal.parked.ask(attempt.key, self.journal.request) if self.journal.parked else None
-        told = () if parked is None or self.parking.is_of(parked, attempt) else self._changed(parked, attempt)
+        changed = () if parked is None else self.parking.changed(parked, attempt)
+        told = (wording.tool_changed(changed),) if changed else ()
         is_void = False
         if parked is None or parked.decision is None or parked.is_denied:
             self._refuse_again(attempt)
@@ -299,12 +299,6 @@ class Approving:
             attempt.refused_by = by
             raise _refused(refusal)
 
-    def _changed(self, parked: ParkedCall, attempt: Attempt) -> tuple[str, ...]:
-        from atc.calls.tool_digest import changed_parts
-
-        changed = changed_parts(parked.tool_parts, parts_of(attempt.granted, self.journal.run_key))
-        return (wording.tool_changed(changed),)
-
     @staticmethod
     def _waits(approval: Approval, request: ApprovalRequest) -> bool:
         if approval.policy is None:
@@ -322,7 +316,7 @@ class Approving:
             why = "approver"
         elif is_late:
             why = "expired"
-        elif not self.parking.is_of(known, attempt):
+        elif self.parking.changed(known, attempt):
             why = "tool"
         else:
             why = "reads" if self.journal.reads_again.changed_since(known.round) else "question"
@@ -424,17 +418,17 @@ class Approving:
             if (known := self._denied.get(attempt.key)) is not None:
                 before, attempt.refused_by = known
                 raise _refused(before)
-            request = replace(request, same_as=self.same(attempt))  # one that was under way may have begun
             writes = announced and request.effect is not Effect.READ
-            tool = digest_of(attempt.granted, self.journal.run_key) if writes else ""
+            place = digest_of(attempt.granted, self.journal.run_key) if writes else ""
+            request = replace(request, same_as=self.same(attempt), place=place)  # one that was under way may have begun
             if asker is ask_at_terminal:
-                if (ruled := self._series.ruled(request, tool)) is True:
+                if (ruled := self._series.ruled(request)) is True:
                     attempt.notes.append("allowed by your approval to all calls of this tool")
                     return
                 if ruled is not None:
                     attempt.refused_by = "user"
                     raise _refused(ruled)
-                asker = partial(self._series.ask, tool)
+                asker = self._series.ask
             try:
                 with self.waiting():
                     if writes:
@@ -447,7 +441,7 @@ class Approving:
                 what = self.exceptions.describe(error, attempt.arguments)
                 attempt.notes.append(f"asking for approval failed: {what}")
                 raise _not_approved("the user could not be asked to approve this call") from error
-            if answer is True and writes and tool != digest_of(attempt.granted, self.journal.run_key):
+            if answer is True and writes and place != digest_of(attempt.granted, self.journal.run_key):
                 raise _not_approved("its tool, or the account that it goes to, changed while the user was asked")
             if answer is not True:
                 said = answer if isinstance(answer, Refusal) else None

@@ -16,7 +16,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from atc import wording
@@ -62,7 +62,7 @@ class ParkedCall:
     Attributes:
         number: of the call in the run that asked first.
         key: of what would be sent.
-        tool_digest: of the tool as it was (:func:`digest_of`). ``tool_parts``: of each part of it.
+        parts: of the tool as it was (:func:`parts_of`).
         at: when it was parked, in seconds since 1970. ``until``: when it is too late to approve it.
         shown: what a person is shown, credentials masked.
         instead: number of the parked call in whose place it is asked about again; 0: none.
@@ -73,7 +73,7 @@ class ParkedCall:
 
     number: int
     key: CallKey
-    tool_digest: str
+    parts: Mapping[str, str]
     at: float
     until: float
     shown: PendingCall
@@ -81,7 +81,6 @@ class ParkedCall:
     request: int = 0
     round: int = 0
     decision: Decision | None = None
-    tool_parts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_denied(self) -> bool:
@@ -101,8 +100,7 @@ class ParkedCall:
             "tool": self.key.tool,
             "key": self.key.digest,
             **source,
-            "tool_digest": self.tool_digest,
-            "tool_parts": dict(self.tool_parts),
+            "parts": dict(self.parts),
             "at": self.at,
             "until": self.until,
             "shown": pack(self.shown.model_dump(mode="json")),
@@ -111,22 +109,22 @@ class ParkedCall:
         }
 
 
-def digest_of(tool: Tool, key: str = "") -> str:
-    """Return what changes when a tool does, its code, or where its calls go and for whom
-    (:mod:`atc.calls.tool_digest`), under the key of a run."""
-    return digest_of_parts(parts_of(tool, key))
-
-
 def parts_of(tool: Tool, key: str) -> dict[str, str]:
-    """Return the digest of each part of a tool, by its name, under the key of a run."""
+    """Return the digest of each part of a tool, by its name, under the key of a run: of its code, and of all that says
+    where its calls go and for whom (:mod:`atc.calls.tool_digest`)."""
     from atc.calls import tool_digest  # most runs ask about nothing
 
     return tool_digest.parts_of(tool, key)
 
 
-def digest_of_parts(parts: Mapping[str, str]) -> str:
-    """Return the digest of a tool by those of its parts."""
-    return hashlib.sha256(canonical(dict(parts)).encode()).hexdigest()
+def digest_of(tool: Tool, key: str = "") -> str:
+    """Return what changes when a part of a tool does."""
+    return hashlib.sha256(canonical(parts_of(tool, key)).encode()).hexdigest()
+
+
+def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of the parts that are not what they were."""
+    return tuple(part for part in dict.fromkeys((*before, *now)) if before.get(part) != now.get(part))
 
 
 class ParkedCalls:
@@ -410,8 +408,7 @@ def _read_parked(record: dict[str, Any]) -> ParkedCall:
     """Raises ValueError, KeyError or TypeError for a record of another form."""
     number, at, until = record["pending"], record["at"], record["until"]
     key = CallKey(record["tool"], record["key"], source_of(record.get("source")))
-    parts = record["tool_parts"]
-    texts = (key.tool, key.digest, record["tool_digest"], *parts.values())
+    texts = (key.tool, key.digest, *record["parts"].values())
     numbers = (number, record["instead"], record["request"])
     if not all(isinstance(each, str) for each in texts) or not all(type(each) is int for each in numbers):
         raise ValueError("not a call that waits")
@@ -420,9 +417,7 @@ def _read_parked(record: dict[str, Any]) -> ParkedCall:
     shown = PendingCall.model_validate_json(json.dumps(unpack(record["shown"])))
     if (shown.index, shown.until) != (number, until) or Effect(shown.effect) is Effect.READ:
         raise ValueError("it shows another call than the one that waits")
-    made = ParkedCall(number, key, record["tool_digest"], at, until, shown, record["instead"], record["request"])
-    made.tool_parts = parts
-    return made
+    return ParkedCall(number, key, record["parts"], at, until, shown, record["instead"], record["request"])
 
 
 def _is_time(at: Any) -> bool:

@@ -23,7 +23,7 @@ from atc.calls.contract import CallReply
 from atc.calls.entry import CallKey
 from atc.calls.journal import Journal
 from atc.calls.json_values import canonical, copied
-from atc.calls.parked import WAITS_S, Decision, ParkedCall, digest_of, digest_of_parts, parts_of
+from atc.calls.parked import WAITS_S, Decision, ParkedCall, changed_parts, parts_of
 from atc.errors import CallRefused
 from atc.tools.tool import Tool
 
@@ -117,7 +117,6 @@ class Parking:
             self._take_room(attempt)
         if known is None or not self._goes_on(known, request, attempt):
             request = await self.explained(attempt, request)
-            parts = parts_of(attempt.granted, self.journal.run_key)
             same_as = await self.elsewhere(attempt.key, attempt.granted) if self.elsewhere is not None else ""
             now = time.time()
             shown = PendingCall(
@@ -138,13 +137,12 @@ class Parking:
                 ParkedCall(
                     number=attempt.number,
                     key=attempt.key,
-                    tool_digest=digest_of_parts(parts),
+                    parts=parts_of(attempt.granted, self.journal.run_key),
                     at=now,
                     until=shown.until,
                     shown=shown,
                     instead=0 if known is None else known.number,
                     request=self.journal.request,
-                    tool_parts=parts,
                 )
             )
         if (row := self.journal.parked.of_number.get(attempt.number, known)) is not None and denied_by:
@@ -176,11 +174,11 @@ class Parking:
         return shown.tool == self.redactor.text(known.key.tool) and canonical(shown.arguments) == sent
 
     def _is_good(self, known: ParkedCall, attempt: Attempt) -> bool:
-        return time.time() <= known.until and self.is_of(known, attempt)
+        return time.time() <= known.until and not self.changed(known, attempt)
 
-    def is_of(self, known: ParkedCall, attempt: Attempt) -> bool:
-        """Return whether a parked call is of the tool of a call as it is now, on the same account."""
-        return known.tool_digest == digest_of(attempt.granted, self.journal.run_key)
+    def changed(self, known: ParkedCall, attempt: Attempt) -> tuple[str, ...]:
+        """Return which parts of the tool of a parked call are not what they were."""
+        return changed_parts(known.parts, parts_of(attempt.granted, self.journal.run_key))
 
 
 def _was_settled(request: ApprovalRequest) -> bool:

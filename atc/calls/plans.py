@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from atc._records.packing import pack, unpack
@@ -39,7 +39,7 @@ class KeptCall:
     Attributes:
         number: of the call in the dry run.
         key: of the call; its digest is of the known arguments alone.
-        tool_digest: of the tool as it was (:func:`atc.calls.parked.digest_of`). ``tool_parts``: of each part of it.
+        parts: of the tool as it was (:func:`atc.calls.parked.parts_of`).
         effect: as it was. A read is planned only where its arguments rest on a planned call.
         arguments: the digest of each known argument, by its name.
         unknown: by the name of each other argument, how it is made of what planned calls will answer.
@@ -48,12 +48,11 @@ class KeptCall:
 
     number: int
     key: CallKey
-    tool_digest: str
+    parts: Mapping[str, str]
     effect: Effect
     arguments: Mapping[str, str]
     unknown: Mapping[str, Form]
     shown: PlannedCall
-    tool_parts: Mapping[str, str] = field(default_factory=dict)
 
     def record(self) -> Record:
         """Return it as JSON."""
@@ -63,8 +62,7 @@ class KeptCall:
             "tool": self.key.tool,
             "key": self.key.digest,
             **source,
-            "tool_digest": self.tool_digest,
-            "tool_parts": dict(self.tool_parts),
+            "parts": dict(self.parts),
             "effect": self.effect.value,
             "arguments": dict(self.arguments),
             "unknown": pack(dict(self.unknown)),
@@ -160,8 +158,7 @@ def read_plan(record: Record) -> Plan:
 def _read_call(record: Record) -> KeptCall:
     number, arguments = record["number"], record["arguments"]
     key = CallKey(record["tool"], record["key"], source_of(record.get("source")))
-    parts = record["tool_parts"]
-    texts = (key.tool, key.digest, record["tool_digest"], *arguments.values(), *parts.values())
+    texts = (key.tool, key.digest, *arguments.values(), *record["parts"].values())
     if type(number) is not int or not all(isinstance(text, str) for text in texts):
         raise ValueError("not a planned call")
     unknown = {name: _read_form(form) for name, form in unpack(record["unknown"]).items()}
@@ -171,7 +168,7 @@ def _read_call(record: Record) -> KeptCall:
         raise ValueError("an argument is either known or not")
     if (shown.index, shown.effect) != (number, effect.value):
         raise ValueError("it shows another call than the planned one")
-    return KeptCall(number, key, record["tool_digest"], effect, arguments, unknown, shown, parts)
+    return KeptCall(number, key, record["parts"], effect, arguments, unknown, shown)
 
 
 def _read_form(raw: Any) -> Form:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import PurePath
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -40,11 +40,6 @@ def parts_of(tool: Tool, key: str) -> dict[str, str]:
     account = service_of(tool.transport).account
     hard = {part: _hard(key, part, value) for part, value in account.items()}
     return {part: _text_digest(f"{key} {part} {canonical(value)}") for part, value in said.items()} | hard
-
-
-def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of the parts that are not what they were."""
-    return tuple(part for part in dict.fromkeys((*before, *now)) if before.get(part) != now.get(part))
 
 
 def _text_digest(text: str) -> str:

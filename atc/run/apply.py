@@ -19,7 +19,7 @@ from atc.calls.argument_repairs import read_key_aliases
 from atc.calls.attempt import Attempt, cut_arguments
 from atc.calls.forms import Form
 from atc.calls.journal import Journal
-from atc.calls.parked import WAITS_S, Decision, digest_of_parts, parts_of
+from atc.calls.parked import WAITS_S, Decision, parts_of
 from atc.calls.plans import KeptCall, Plan, digest, statement
 from atc.calls.program_start import digest_of_text
 from atc.catalogue.sketch import Sketch, SketchFacts, chosen_event
@@ -91,12 +91,11 @@ async def with_plan_kept(run: Run, found: DryRun, program: str) -> DryRun:
             KeptCall(
                 number=number,
                 key=attempt.key,
-                tool_digest=digest_of_parts(parts := parts_of(attempt.granted, journal.run_key)),
+                parts=parts_of(attempt.granted, journal.run_key),
                 effect=attempt.effect,
                 arguments=arguments,
                 unknown=unknown,
                 shown=shown[number],
-                tool_parts=parts,
             )
         )
     plan = Plan(digest_of_text(program), digest(dict(run.inputs)), time.time(), tuple(calls))

@@ -10,19 +10,19 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from atc.calls.entry import CallKey
-from atc.calls.parked import WAITS_S, digest_of
+from atc.calls.parked import WAITS_S, parts_of
 from atc.errors import EnvironmentProblem
 from atc.tools.tool import Tool
 from atc.traces.stores.base import RunStore, StoredRun
 
 MOST_RUNS, MOST_BYTES = 100, 20_000_000
 """The newest runs that are looked at, and the bytes of their journals that are read."""
-_Known = tuple[str, str, str]
-"""What a call is known by: the digests of its arguments and of its tool, and the key of the latter's run."""
+_Waits = tuple[float, Mapping[str, str], str]
+"""Since when a call waits, the parts of its tool, and the key of its run, under which their digests were taken."""
 _OF_INTEREST = (b'"pending": ', b'"decision": ', b'"approved": ', b'"run_key": ')
 
 
@@ -36,20 +36,18 @@ class WaitingElsewhere:
 
     def __init__(self, store: RunStore, run_id: str) -> None:
         self._store, self._run_id = store, run_id
-        self._first: asyncio.Future[dict[_Known, tuple[float, str]]] | None = None
+        self._first: asyncio.Future[dict[str, list[tuple[str, _Waits]]]] | None = None
 
     async def find(self, key: CallKey, tool: Tool) -> str:
         """Return the id of the first run in which an equal call of an equal tool waits; empty without one."""
         if self._first is None:
             self._first = asyncio.ensure_future(asyncio.to_thread(self._read))
-        found = (await asyncio.shield(self._first)).items()
-        equal = (
-            at for (call, of_tool, run_key), at in found if call == key.digest and of_tool == digest_of(tool, run_key)
-        )
-        return min(equal, default=(0.0, ""))[1]
+        equal = (await asyncio.shield(self._first)).get(key.digest, ())
+        found = ((at, run) for run, (at, parts, run_key) in equal if parts == parts_of(tool, run_key))
+        return min(found, default=(0.0, ""))[1]
 
-    def _read(self) -> dict[_Known, tuple[float, str]]:
-        found: dict[_Known, tuple[float, str]] = {}
+    def _read(self) -> dict[str, list[tuple[str, _Waits]]]:
+        found: dict[str, list[tuple[str, _Waits]]] = {}
         left = MOST_BYTES
         with contextlib.suppress(OSError, EnvironmentProblem):  # to tell of another run is a help, and no condition
             for stored, _ in self._store.recent(MOST_RUNS, WAITS_S):
@@ -57,8 +55,8 @@ class WaitingElsewhere:
                     continue
                 lines, read = _lines(stored, left)
                 left -= read
-                for known, at in _waiting(lines):
-                    found[known] = min(found.get(known, (at, stored.run_id)), (at, stored.run_id))
+                for call, waits in _waiting(lines):
+                    found.setdefault(call, []).append((stored.run_id, waits))
                 if left <= 0:
                     break
         return found
@@ -76,8 +74,8 @@ def _lines(stored: StoredRun, most: int) -> tuple[list[bytes], int]:
     return found, read
 
 
-def _waiting(lines: Iterable[bytes]) -> list[tuple[_Known, float]]:
-    waiting: dict[int, tuple[_Known, float]] = {}
+def _waiting(lines: Iterable[bytes]) -> list[tuple[str, _Waits]]:
+    waiting: dict[int, tuple[str, _Waits]] = {}
     now, run_key = time.time(), ""
     for line in lines:
         try:
@@ -86,8 +84,8 @@ def _waiting(lines: Iterable[bytes]) -> list[tuple[_Known, float]]:
             if "pending" in record:
                 waiting.pop(record["instead"], None)
                 if record["until"] > now:
-                    known = str(record["key"]), str(record["tool_digest"]), run_key
-                    waiting[record["pending"]] = known, float(record["at"])
+                    waits = float(record["at"]), dict(record["parts"]), run_key
+                    waiting[record["pending"]] = str(record["key"]), waits
             elif "decision" in record and not record["yes"]:
                 waiting.pop(record["decision"], None)
             elif "approved" in record:  # it was made

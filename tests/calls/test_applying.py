@@ -20,7 +20,7 @@ from atc.calls.contract import CallReply, CallRequest
 from atc.calls.entry import call_key
 from atc.calls.forms import NOTHING, filled, read_form
 from atc.calls.journal import Journal
-from atc.calls.parked import Decision, digest_of
+from atc.calls.parked import Decision, parts_of
 from atc.calls.plans import KeptCall, Plan, digest
 from atc.errors import ToolError
 from atc.result import Effect
@@ -74,7 +74,7 @@ def _kept(number: int, tools: Toolset, tool: str, n: int) -> KeptCall:
     shown = PlannedCall(index=number, tool=tool, effect=effect.value, arguments={"n": n})
     known = {"n": digest(n)}
     key = call_key(tool, {"n": n}, tools.source_keys.get(tool))
-    return KeptCall(number, key, digest_of(tools[tool]), effect, known, {}, shown)
+    return KeptCall(number, key, parts_of(tools[tool], ""), effect, known, {}, shown)
 
 
 def writes(calls: list[tuple[str, int]]) -> list[tuple[str, int]]:

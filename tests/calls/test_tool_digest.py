@@ -15,8 +15,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from atc import Agent, FakeModel, Toolset, tool
 from atc._records.events import VERSION
-from atc.calls.parked import digest_of, parts_of
-from atc.calls.tool_digest import changed_parts
+from atc.calls.parked import changed_parts, digest_of, parts_of
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.tools.functions import toolset_of
@@ -180,7 +179,13 @@ def http_tool(
 ) -> Tool:
     schemes = given.pop("schemes", SCHEMES)
     security = [{name: []} for name in auth or ()]
-    operation = {"operationId": "pay", "responses": {"200": {"description": "paid"}}, "security": security}
+    to = {"name": "to", "in": given.pop("place", "query"), "schema": {"type": "string"}}
+    operation = {
+        "operationId": "pay",
+        "responses": {"200": {"description": "paid"}},
+        "security": security,
+        "parameters": [to],
+    }
     document = {
         "openapi": "3.0.0",
         "info": {"title": "bank", "version": "1"},
@@ -197,6 +202,7 @@ def http_tool(
         ({}, {}, ""),
         ({}, {"path": "/refund"}, "operation"),
         ({}, {"method": "put"}, "operation"),
+        ({"place": "query"}, {"place": "header"}, "operation"),
         ({}, {"url": "https://b.example/v2"}, "address"),
         ({}, {"url": "https://c.example/v1"}, "address"),
         ({}, {"base_url": "https://c.example/v1"}, "address"),

@@ -654,7 +654,7 @@ def test_a_damaged_plan_refuses_the_journal(shop: Shop, change: dict[str, Any]) 
     "change",
     [
         {"number": 0},
-        {"tool_digest": 1},
+        {"parts": {"code": 1}},
         {"effect": "read"},
         {"arguments": {"order": 3}},
         {"unknown": {"a": 3}},

@@ -151,7 +151,7 @@ def test_a_record_that_no_approver_signed_sends_nothing(till: Till, forged: str)
             second |= {"yes": True, "signature": decision["signature"]}
             made.remove(decision)
         case "other tool":
-            parked["tool_digest"] = "0" * 64
+            parked["parts"]["code"] = "0" * 64
         case "other time":
             parked["until"] = parked["shown"]["until"] = parked["until"] + 9e7
         case "name":

@@ -327,7 +327,7 @@ def test_only_what_was_shown_is_decided(shop: Shop) -> None:
             decide(stored, None, yes=True, seen=wrong)
     assert undecided(stored) == waiting.pending  # all or none
     shown = first.shown.model_copy(update={"warnings": ("look",)})
-    others = [{"until": 1.0}, {"tool_digest": "x"}, {"key": first.key._replace(digest="x")}, {"shown": shown}]
+    others = [{"until": 1.0}, {"parts": {"code": "x"}}, {"key": first.key._replace(digest="x")}, {"shown": shown}]
     assert all(replace(first, **other).digest != first.digest for other in others)
     assert replace(first, decision=parked.Decision(True, "x", 1.0)).digest == first.digest
     assert decide(stored, None, yes=True, seen=seen) == waiting.pending

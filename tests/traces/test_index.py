@@ -87,7 +87,7 @@ def test_a_run_that_goes_on_is_read_on(store: FileStore) -> None:
         write(run, "call_ended", **call, seconds=0.1, notes=[])
         assert [list(part) for part in index.refresh()] == [[run.run_id]]
         assert index.rows()[0].calls == number
-    run.trace.open("a").write('{"v": 2, "kind": 5}\n')
+    run.trace.open("a").write('{"v": 3, "kind": 5}\n')
     write(run, "run_ended", status="answered", answer="7", usage={"seconds": 1.5})
     row = index.latest()[0]
     assert (row.status, row.calls) == ("damaged", 3)

@@ -155,7 +155,7 @@ class Waiting:
 def key_of(request: ApprovalRequest) -> str:
     """A call and all that its question says: what was approved is this and nothing else."""
     about: list[Any] = [request.tool, request.arguments, *map(list, (request.warnings, request.instead_of))]
-    about += [request.repeats, request.in_doubt, request.same_as is not None, request.is_repeat]
+    about += [request.place, request.repeats, request.in_doubt, request.same_as is not None, request.is_repeat]
     return canonical(about)
 
 

@@ -90,7 +90,7 @@ class Running(Generic[T]):
 
     async def ask(self, request: ApprovalRequest) -> Verdicts:
         """Have a call approved by whoever waits for this work."""
-        known = self._allowed.get(request.tool)
+        known = self._allowed.get(request.tool + request.place)
         odd = request.is_repeat or request.same_as or request.instead_of
         plain = not (odd or request.of_strangers or request.of_session)
         if known is not None and plain and known.issuperset(request.warnings):
@@ -123,7 +123,7 @@ class Running(Generic[T]):
     def allow_later_calls(self, request: ApprovalRequest) -> None:
         """Do not ask again about this tool, but for what the user has not seen now: repeats, substitutes, warnings, and
         what strangers may have chosen."""
-        self._allowed[request.tool] = frozenset(request.warnings)
+        self._allowed[request.tool + request.place] = frozenset(request.warnings)
 
     async def question(self) -> Question | None:
         """The next question; ``None`` once the work has ended."""

@@ -175,8 +175,9 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
 
     @property
     def account(self) -> dict[str, str]:
-        """Where the operation is, and the credentials that go with it."""
-        return self.service.credentials.account(self.operation)
+        """Where the operation is, how arguments become its request, and the credentials that go with it."""
+        plan = replace(self.operation, server=None, found_at="", security=(), reads=False, accepts=(), returns=None)
+        return self.service.credentials.account(self.operation) | {"operation": repr(plan)}
 
     @property
     def session(self) -> RecordedSession | None:

@@ -109,10 +109,10 @@ async def test_a_stream_follows_a_trace_that_is_written_elsewhere(runs: FileStor
         async with caller.stream(f"/api/runs/{run.run_id}/events?after=1", right="read") as stream:
             assert (await stream.next()).number == 2
             assert (await stream.next("state")).data["can"] == []
-            run.trace.open("ab").write(b'{"v": 2, "kind": "call_')  # in the middle of being written
+            run.trace.open("ab").write(b'{"v": 3, "kind": "call_')  # in the middle of being written
             write(run, "stage_started", stage=1, new_request=False, inputs={})
             with run.trace.open("ab") as file:
-                file.write(b'{"v": 2, "kind": 5}\n')
+                file.write(b'{"v": 3, "kind": 5}\n')
             assert (await stream.next()).data["kind"] == "stage_started"
             damage = await stream.next()
             assert (damage.number, damage.data["kind"]) == (4, "damaged")
