@@ -104,6 +104,14 @@ class AnnouncingTransport(abc.ABC):
             ToolError: the tool refused or failed.
         """
 
+    async def __call__(self, arguments: dict[str, Any]) -> Any:
+        """Make one call, and announce it to nobody.
+
+        Raises:
+            ToolError: as :meth:`announced`.
+        """
+        return (await self.announced(arguments, unannounced)).value
+
 
 async def answer_of(transport: Transport, arguments: dict[str, Any], sending: Sending = unannounced) -> Answered:
     """Make one call through any transport. ``sending`` is awaited before anything of it may reach the tool.

@@ -31,14 +31,7 @@ from atc.tools.mcp.logins import Logins
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.openapi.text import clean
 from atc.tools.parse import json_copy
-from atc.tools.tool import (
-    AnnouncingTransport,
-    Answered,
-    GradedTransport,
-    Sending,
-    ServiceTransport,
-    unannounced,
-)
+from atc.tools.tool import AnnouncingTransport, Answered, GradedTransport, Sending, ServiceTransport
 
 _NO_READ = "its server says now that it does more than read: look it up again, and write the program anew"
 
@@ -96,14 +89,6 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Service
     def opened(self) -> AbstractAsyncContextManager[Any]:
         """The server: tools of one import share it."""
         return self.server
-
-    async def __call__(self, arguments: dict[str, Any]) -> Any:
-        """Make one call.
-
-        Raises:
-            ToolError: as :meth:`announced`.
-        """
-        return (await self.announced(arguments, unannounced)).value
 
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
         """Make one call; ``sending`` is awaited once the server is ready.

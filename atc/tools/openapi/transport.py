@@ -35,7 +35,6 @@ from atc.tools.tool import (
     OtherAddress,
     Sending,
     ServiceTransport,
-    unannounced,
 )
 
 MAX_REDIRECTS = 5
@@ -201,14 +200,6 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
     def opened(self) -> AbstractAsyncContextManager[Any]:
         """The service: tools of one import share it."""
         return self.service
-
-    async def __call__(self, arguments: dict[str, Any]) -> Any:
-        """Make one call.
-
-        Raises:
-            ToolError: as :meth:`announced`.
-        """
-        return (await self.announced(arguments, unannounced)).value
 
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
         """Make one call, and return with its value the next page by its ``Link`` header.
