@@ -345,7 +345,7 @@ def stall_at_random(stalls: Path) -> None:
             append(self, record, **how)
 
     random.seed()
-    JournalFile.append = stalling  # type: ignore[method-assign, assignment]
+    JournalFile.append = stalling  # type: ignore[method-assign]
 
 
 async def _run(folder: Path, port: int, shapes: dict[str, Shape]) -> Result[Any]:
