@@ -34,7 +34,7 @@ import copy
 import json
 import secrets
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -876,30 +876,8 @@ class Journal:
     # -- reading the file back ----------------------------------------------------------------------------------------
 
     def _apply(self, record: dict[str, Any]) -> None:
-        if "stage" in record and "call" not in record:
-            self._apply_stage(record)
-            return
-        if "ban" in record and "call" not in record:
-            self._apply_ban(record)
-            return
-        if "reads_again" in record:
-            self._begin_round(*read_reads_again(record))
-            return
-        if "reads_after" in record:
-            self._apply_reads_after(record)
-            return
-        if "start" in record:
-            self._goes_on = record["start"]
-        if self.parked.apply(record, self.reads_again.round) or self._starts.apply(record):
-            return
-        if "plan" in record or "apply" in record:
-            self._apply_plan(record)
-            return
-        if "settled" in record:
-            self._apply_settled(record)
-            return
-        if "undo" in record:
-            self._apply_undo(record)
+        if "call" not in record:
+            self._apply_other(record)
             return
         number = record["call"]
         if "begin" in record:
@@ -921,6 +899,24 @@ class Journal:
             raise ValueError("not an outcome")
         if self._waiting.pop(number, None) is not None and entry.state != "refused":
             raise ValueError(f"call {number} was never sent")
+
+    def _apply_other(self, record: dict[str, Any]) -> None:
+        """Read back what is no record of a call."""
+        if "start" in record:
+            self._goes_on = record["start"]
+        if self.parked.apply(record, self.reads_again.round) or self._starts.apply(record):
+            return
+        kinds: dict[str, Callable[[dict[str, Any]], None]] = {
+            "stage": self._apply_stage,
+            "ban": self._apply_ban,
+            "reads_again": lambda record: self._begin_round(*read_reads_again(record)),
+            "reads_after": self._apply_reads_after,
+            "plan": self._apply_plan,
+            "apply": self._apply_plan,
+            "settled": self._apply_settled,
+            "undo": self._apply_undo,
+        }
+        kinds[next((kind for kind in record if kind in kinds), "")](record)
 
     def _apply_settled(self, record: dict[str, Any]) -> None:
         from atc.calls.settled import read_settled

@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from atc._host.redaction import Redactor
@@ -284,7 +283,10 @@ async def settle_run(agent: Agent, run_id: str, numbers: Sequence[int] | None = 
     noting = _noting(stored, Redactor(agent.settings.secrets))
     async with written_behind(stored) as (journal, writer):
         given_up, timeout_s = await asyncio.to_thread(_given_up_at, stored)
-        noted = partial(writer.submit, noting)
+
+        def noted(found: SettledCall) -> None:
+            writer.submit(noting, found)
+
         return await Settling(agent, journal, stored.run_id, given_up, timeout_s, noted).settle(numbers)
 
 
