@@ -23,19 +23,20 @@ from atc.catalogue.index import co_usage, lexical
 from atc.catalogue.index.co_usage import CoUsage
 from atc.catalogue.index.documents import Documents, HeldDocuments
 from atc.catalogue.index.lexical import WEIGHTS, Counts, LexicalIndex
-from atc.catalogue.index.snapshot import DIGEST, MOST, Progress, Snapshot, line_of
+from atc.catalogue.index.shared import SharedReader, SharedWriter
+from atc.catalogue.index.snapshot import DIGEST, MOST, Progress, Snapshot
 from atc.catalogue.index.vectors import Encoder, Vectors
 from atc.errors import ToolIndexError
 from atc.tools.tool import Toolset
 
-FORMAT, VERSION = "atc-tool-index", 3
+FORMAT, VERSION = "atc-tool-index", 4
 """The version changes with the arrays, and with the words, fields and weights that they were made of."""
 FILE = "index.npz"
 """The file's name in the folder of an index."""
 MOST_BYTES = 1_000_000_000
 """Bytes of a file: 47,000 tools of ToolBench take 70 MB with their vectors, the 452 of Stripe 170 MB."""
 _ROUNDED = 1.01  # sums in 32 bits are rounded
-_TEXTS = ("ids", "vocabulary", "documents")
+_TEXTS = ("ids", "vocabulary", "documents", "shared")
 """Texts: two arrays each, their bytes and where each ends."""
 _DTYPES: Mapping[str, type[np.generic]] = {
     "about": np.uint8,
@@ -181,7 +182,9 @@ def _arrays_of(snapshot: Snapshot, encoder: Coded | None, documents: bool) -> di
         "services": snapshot.services,
     }
     if documents:
-        arrays |= _packed("documents", [line_of(id, snapshot.documents[row]) for row, id in enumerate(snapshot.ids)])
+        shared = SharedWriter()
+        lines = [shared.line(id, snapshot.documents[row]) for row, id in enumerate(snapshot.ids)]
+        arrays |= _packed("documents", lines) | _packed("shared", shared.texts)
     if snapshot.vectors is not None:
         arrays |= {"vectors": snapshot.vectors.values, "scales": snapshot.vectors.scales}
     if (used := snapshot.co_usage) is not None:
@@ -276,7 +279,7 @@ def _documents(arrays: Mapping[str, NDArray[Any]], ids: Sequence[str], tools: To
     if "documents" in arrays:
         lines = _lines(arrays, "documents")
         _require(len(lines) == len(ids), "its documents are not as many as its ids")
-        return lines
+        return SharedReader(lines, _lines(arrays, "shared"))
     if tools is None or tools.keys() != set(ids):
         raise ValueError("it holds no protocols, and they are of other tools")
     return HeldDocuments([tools[id].protocol for id in ids])
