@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ from atc.schemas.protocol import Protocol, Source
 from atc.serve.mcp.client import ClientId
 from atc.serve.mcp.gateway import Gateway
 from atc.settings import Settings
+from atc.tools.mcp.live import LiveTools
+from atc.tools.mcp.spec import read_specs
 from atc.tools.tool import Tool, Transport
 from tests.growth.harness import STALL_S, assert_no_stall
+from tests.support.mcp import raw_server, reading
 
 pytestmark = pytest.mark.slow
 
@@ -71,6 +75,25 @@ def test_the_harness_sees_who_holds_the_loop() -> None:
     with pytest.raises(AssertionError, match="stood still"):
         assert_no_stall(holds, most=STALL_S / 10)
     assert_no_stall(lambda: asyncio.to_thread(sum, range(20_000_000)), most=STALL_S / 10)
+
+
+@pytest.mark.parametrize(("size", "most"), [(15_000_000, 5_000_000), (6_000_000, 20_000_000)])
+def test_a_list_of_tools_of_many_megabytes(size: int, most: int, tmp_path: Path) -> None:
+    """It comes over a conversation of the event loop's own: after the first call, and whenever the server says so."""
+    answer = _object({f"k{i}": _object({"a": TEXT, "b": TEXT}) for i in range(60)})
+    one = reading("t0", outputSchema=answer)
+    tools = [one | {"name": f"t{i}"} for i in range(size // len(json.dumps(one)))]
+    command, *args = raw_server(tmp_path, calls={"t0": {"pages": [{"tools": tools}]}}, pages=[{"tools": [one]}])
+
+    async def asked() -> None:
+        async with LiveTools(read_specs({"command": command, "args": args, "max_bytes": most})) as live:
+            await live.settled()
+            await live.tools["t0"].transport({})  # type: ignore[misc]
+            await live.refresh()
+            assert len(live.tools) == (len(tools) if size < most else 0)
+            assert size < most or all("allow more with `max_bytes`" in why for why in live.down.values())
+
+    assert_no_stall(asked)
 
 
 def test_documents_of_some_of_very_many_tools(tmp_path: Path) -> None:

@@ -189,6 +189,17 @@ def test_a_damaged_list_is_told(tmp_path: Path, plan: dict[str, Any], words: str
     assert words in refused(raw_server(tmp_path, **plan))
 
 
+@pytest.mark.parametrize("pages", [1, 3])
+def test_a_list_that_is_too_long_is_told_with_the_setting_that_allows_more(tmp_path: Path, pages: int) -> None:
+    listed = [{"tools": [entry(f"t{n}", description="x" * 3_000)], "nextCursor": f"{n + 1}"} for n in range(pages)]
+    del listed[-1]["nextCursor"]
+    command, *args = raw_server(tmp_path, pages=listed)
+    most = {1: 1_000, 3: 5_000}[pages]
+    said = refused({"command": command, "args": args, "max_bytes": most})
+    assert f"of more than {most:,} bytes: let it say less, or allow more with `max_bytes`" in said
+    assert len(Toolset.from_mcp([command, *args], max_bytes=20_000)) == pages
+
+
 def test_a_list_can_be_read_where_a_loop_runs(tmp_path: Path) -> None:
     async def notebook() -> list[str]:
         return list(raw_tools(tmp_path, [entry("a")]))
@@ -438,6 +449,7 @@ def test_a_large_answer_over_http_ends_that_call_alone(address: str) -> None:
     big, small = called(tools, ("say", {"text": "x" * 300_000}), ("say", {"text": "hi"}))
     assert isinstance(big, ToolError)
     assert small == "hi"
+    assert "allow more with `max_bytes`" in refused({"url": address, "max_bytes": 1_000})
 
 
 def test_a_server_that_went_away_is_told_before_anything_is_sent(tmp_path: Path) -> None:

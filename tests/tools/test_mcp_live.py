@@ -151,7 +151,7 @@ def test_a_damaged_list_is_dropped_with_a_line(
     kept = KeptLists(lists)
     spec = read_specs(Path(word))[0]
     tool = Protocol(name="look", source=Source(kind="mcp", location="x", operation="look"))
-    kept.write(server_key(spec), KeptList.of([tool], 10, None))
+    kept.write(server_key(spec), KeptList.of([tool], None))
     assert [*opened(word, lists).tools] == ["look"]
     file = next(lists.iterdir())
     file.write_text(damage(file.read_text()))

@@ -18,7 +18,8 @@ from pathlib import Path
 from atc._host.files import make_private
 from atc.catalogue.index.index import ToolIndex
 from atc.catalogue.index.index_store import FILE, FORMAT, VERSION
-from atc.catalogue.index.snapshot import Progress, line_of
+from atc.catalogue.index.shared import SharedWriter
+from atc.catalogue.index.snapshot import Progress
 from atc.catalogue.index.vectors import Encoder
 from atc.errors import ToolIndexError, UsageError
 from atc.tools.tool import Toolset
@@ -76,11 +77,9 @@ def kept_index(
 def digest_of(tools: Toolset, encoder: Encoder | None) -> str:
     """Return a name that changes with any protocol, the encoder or the format of indexes."""
     digest = hashlib.sha256(f"{FORMAT} {VERSION} {encoder.digest if encoder else ''}\n".encode())
-    for name, tool in tools.items():
-        try:
-            line = tool.protocol.model_dump_json(exclude_defaults=True).encode()
-        except ValueError:  # half a surrogate pair, say
-            line = line_of(name, tool.protocol)
+    shared = SharedWriter()
+    lines = [shared.line(name, tool.protocol) for name, tool in tools.items()]
+    for line in (*lines, *shared.texts):
         digest.update(line)
         digest.update(b"\n")
     return digest.hexdigest()[:32]

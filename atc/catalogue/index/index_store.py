@@ -22,7 +22,8 @@ from atc._host.files import replaced
 from atc.catalogue.index import lexical
 from atc.catalogue.index.documents import Documents, HeldDocuments
 from atc.catalogue.index.lexical import WEIGHTS, Counts, LexicalIndex
-from atc.catalogue.index.snapshot import DIGEST, MOST, Progress, Snapshot, line_of
+from atc.catalogue.index.shared import SharedReader, SharedWriter
+from atc.catalogue.index.snapshot import DIGEST, MOST, Progress, Snapshot
 from atc.catalogue.index.vectors import Encoder, Vectors
 from atc.errors import ToolIndexError
 from atc.tools.tool import Toolset
@@ -33,7 +34,7 @@ FILE = "index.npz"
 """The file's name in the folder of an index."""
 MOST_BYTES = 1_000_000_000
 """Bytes of a file: 47,000 tools of ToolBench take 70 MB with their vectors, the 452 of Stripe 170 MB."""
-_TEXTS = ("ids", "vocabulary", "documents")
+_TEXTS = ("ids", "vocabulary", "documents", "shared")
 """Texts: two arrays each, their bytes and where each ends."""
 _DTYPES: Mapping[str, type[np.generic]] = {
     "about": np.uint8,
@@ -174,7 +175,9 @@ def _arrays_of(snapshot: Snapshot, encoder: Coded | None, documents: bool) -> di
         "digests": snapshot.digests,
     }
     if documents:
-        arrays |= _packed("documents", [line_of(id, snapshot.documents[row]) for row, id in enumerate(snapshot.ids)])
+        shared = SharedWriter()
+        lines = [shared.line(id, snapshot.documents[row]) for row, id in enumerate(snapshot.ids)]
+        arrays |= _packed("documents", lines) | _packed("shared", shared.texts)
     if snapshot.vectors is not None:
         arrays |= {"vectors": snapshot.vectors.values, "scales": snapshot.vectors.scales}
     return arrays
@@ -265,7 +268,7 @@ def _documents(arrays: Mapping[str, NDArray[Any]], ids: Sequence[str], tools: To
     if "documents" in arrays:
         lines = _lines(arrays, "documents")
         _require(len(lines) == len(ids), "its documents are not as many as its ids")
-        return lines
+        return SharedReader(lines, _lines(arrays, "shared"))
     if tools is None or tools.keys() != set(ids):
         raise ValueError("it holds no protocols, and they are of other tools")
     return HeldDocuments([tools[id].protocol for id in ids])

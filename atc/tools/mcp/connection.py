@@ -50,7 +50,7 @@ class Connection:
 
     Args:
         spec: the server.
-        max_bytes: bytes of one message of the server's.
+        max_bytes: bytes of one message of the server's, and of its list; what its entry says counts instead.
         start_timeout_s: seconds until it must be ready.
         mode: how the protocol's version is negotiated, as :class:`mcp.Client` takes it.
         on_list_changed: is called when the server says that its list of tools has changed, or may have.
@@ -73,7 +73,7 @@ class Connection:
         self.log = ServerLog()
         self.lost = False
         self.looked = Looked()
-        self._max_bytes, self._start_timeout_s, self._mode = max_bytes, start_timeout_s, mode
+        self.max_bytes, self._start_timeout_s, self._mode = spec.max_bytes or max_bytes, start_timeout_s, mode
         loop = asyncio.get_running_loop()
         self._deadline = loop.time() + start_timeout_s
         self._stop = asyncio.Event()
@@ -156,9 +156,9 @@ class Connection:
 
     def _client(self) -> Client:
         if self.spec.url:
-            transport: Any = http_transport(self.spec, self._max_bytes)
+            transport: Any = http_transport(self.spec, self.max_bytes)
         else:
-            transport = stdio_transport(self.spec, self.log, self._max_bytes)
+            transport = stdio_transport(self.spec, self.log, self.max_bytes)
         transport = looked_at(transport, self.looked)
         handler = handler_of(self._on_list_changed) if self._on_list_changed is not None else None
         return Client(transport, mode=self._mode, client_info=_INFO, cache=None, message_handler=handler)
@@ -171,8 +171,11 @@ class Connection:
             pydantic.ValidationError: what it sent is no list of tools.
         """
         client = await self.ready()
+        self.looked.aside = client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
         with _tracking(self.exchange):
             page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+        if self.looked.aside:
+            page.tools = [*self.looked.tools]
         for tool in page.tools:
             tool.output_schema = self.looked.answers.get(tool.name, tool.output_schema)
         return page
@@ -260,7 +263,7 @@ class McpServer(HeldPerLoop[HeldServer]):
         super().__init__()
         self.spec = spec
         self.timeout_s = timeout_s
-        self.max_bytes = max_bytes
+        self.max_bytes = spec.max_bytes or max_bytes
         self._start_timeout_s = start_timeout_s
         self._mode = "auto"
 

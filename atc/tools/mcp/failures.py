@@ -18,6 +18,7 @@ from atc.tools.outcome import Report, outcome_of
 MAX_WORDS = 500
 """Characters of a server's own words in an error."""
 
+MORE = "let it say less, or allow more with `max_bytes`"
 CLOSED = "Connection closed"
 _CODES = {
     types.INVALID_PARAMS: "invalid_params",
@@ -74,6 +75,8 @@ def reason_of(error: BaseException, exchange: Exchange, spec: ServerSpec) -> str
         return f"cannot be started: there is no command {_command_name(spec)!r} (install it, or give its whole path)"
     if isinstance(error, OSError):
         return f"cannot be started: {error.strerror or type(error).__name__}"
+    if isinstance(exchange.problem, TooLarge):
+        return f"sent what is too large, {exchange.problem}: {MORE}"
     if exchange.problem is not None:
         return f"cannot be reached ({type(exchange.problem).__name__}): check its address, and that it runs"
     if exchange.status is not None and exchange.status >= 300:

@@ -17,22 +17,16 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from atc._host.files import make_private, write_whole
+from atc._host.files import make_private, open_plain, write_whole
 from atc.errors import Cause, ToolImportError
 from atc.schemas.protocol import Protocol
 from atc.tools.mcp.connection import Connection
-from atc.tools.mcp.failures import Unreachable, reason_of
+from atc.tools.mcp.failures import MORE, Unreachable, reason_of
 from atc.tools.mcp.spec import ServerSpec
-from atc.tools.mcp.streams import MAX_NOTES
-
-MAX_TOOLS = 5_000
-"""Tools of one server."""
+from atc.tools.mcp.streams import MAX_NOTES, MAX_TOOLS
 
 MAX_PAGES = 500
 """Pages of one server's list."""
-
-MAX_LIST_BYTES = 20_000_000
-"""Bytes of one server's list, all pages together."""
 
 
 class ListUnread(ToolImportError):
@@ -55,12 +49,10 @@ class Listed:
 
     Attributes:
         tools: each an ``mcp_types.Tool``.
-        page_bytes: of its largest page.
         notes: lines about what was wrong with it, for the user.
     """
 
     tools: list[Any]
-    page_bytes: int
     notes: tuple[str, ...] = ()
 
 
@@ -85,12 +77,12 @@ async def listed(spec: ServerSpec, timeout_s: float, max_bytes: int) -> Listed:
     Args:
         spec: the server.
         timeout_s: seconds until it must be ready, and again until its list must be read.
-        max_bytes: bytes of one answer; a list may have more.
+        max_bytes: bytes of one answer, and of the whole list.
 
     Raises:
         ListUnread: the list cannot be read.
     """
-    connection = Connection(spec, max_bytes=max(max_bytes, MAX_LIST_BYTES), start_timeout_s=timeout_s)
+    connection = Connection(spec, max_bytes=max_bytes, start_timeout_s=timeout_s)
     try:
         return await listed_over(connection, timeout_s)
     finally:
@@ -130,25 +122,23 @@ async def _pages(connection: Connection) -> Listed:
     found: dict[str, Any] = {}
     notes: list[str] = []
     connection.looked.notes.clear()
-    cursor, seen, size, largest = None, set[str](), 0, 0
+    cursor, seen, size, most = None, set[str](), 0, connection.max_bytes
     for _ in range(MAX_PAGES):
         page = await connection.page(cursor)
         for tool in page.tools:
-            if found.setdefault(tool.name, tool) != tool and len(notes) < MAX_NOTES:
+            first = found.setdefault(tool.name, tool)
+            if first is not tool and first != tool and len(notes) < MAX_NOTES:
                 notes.append(f"two tools are named {tool.name[:80]!r}: the first of them stays")
-        of_page = len(page.model_dump_json())
-        size, largest = size + of_page, max(largest, of_page)
+        size += len(page.model_dump_json())
         if len(found) > MAX_TOOLS:
             raise ListUnread(where, f"lists more than {MAX_TOOLS:,} tools: let it offer fewer")
-        if size > MAX_LIST_BYTES:
-            raise ListUnread(where, f"has a list of tools of more than {MAX_LIST_BYTES:,} bytes: let it say less")
+        if size > most:
+            raise ListUnread(where, f"has a list of tools of more than {most:,} bytes: {MORE}")
         cursor = page.next_cursor
         if cursor in seen:
             notes.append(f"its list goes in a circle: page {cursor[:80]!r} comes twice, and what came before is taken")
         if cursor is None or cursor in seen:
-            return Listed(
-                list(found.values()), largest, tuple(dict.fromkeys([*connection.looked.notes, *notes]))[:MAX_NOTES]
-            )
+            return Listed(list(found.values()), tuple(dict.fromkeys([*connection.looked.notes, *notes]))[:MAX_NOTES])
         seen.add(cursor)
     raise ListUnread(where, f"has more than {MAX_PAGES} pages of tools: let it put more on one")
 
@@ -176,24 +166,22 @@ class KeptList(BaseModel):
 
     Attributes:
         listed_at: when, in seconds since 1970.
-        page_bytes: of the largest page of the list as it came.
         once: the names at the server of all tools that it has, or ever had; they decide what its tools are called.
         tools: documents of the tools it has, under names that do not yet tell them from those of other servers.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     listed_at: float
-    page_bytes: int = 0
     once: tuple[str, ...] = ()
     tools: tuple[Protocol, ...] = ()
 
     @classmethod
-    def of(cls, tools: Sequence[Protocol], page_bytes: int, before: KeptList | None) -> KeptList:
+    def of(cls, tools: Sequence[Protocol], before: KeptList | None) -> KeptList:
         """A list that was read now; ``before``: the one that was kept until now."""
         now = [tool.source.operation for tool in tools]
         once = dict.fromkeys([*now, *(before.once if before is not None else ())])
-        return cls(listed_at=time.time(), page_bytes=page_bytes, once=tuple(once)[:MAX_ONCE], tools=tuple(tools))
+        return cls(listed_at=time.time(), once=tuple(once)[:MAX_ONCE], tools=tuple(tools))
 
     def at(self, server: str) -> KeptList:
         """The list with what the server is known by (:attr:`Source.server`), which an older list does not say."""
@@ -230,9 +218,8 @@ class KeptLists:
         """
         path = self._path(key)
         try:
-            if path.stat().st_size > MAX_FILE_BYTES:
-                raise ValueError("it is too large")
-            head, _, body = path.read_bytes().partition(b"\n")
+            with open_plain(path) as file:
+                head, _, body = file.read(MAX_FILE_BYTES).partition(b"\n")
             if head != _head(key, body):
                 raise ValueError("it is cut off, or was changed")
             return KeptList.model_validate_json(body)

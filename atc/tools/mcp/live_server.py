@@ -132,7 +132,6 @@ class LiveServer(McpServer):
             spec, timeout_s=limits.timeout_s, start_timeout_s=limits.start_timeout_s, max_bytes=limits.max_bytes
         )
         self.backoff = Backoff()
-        self.page_bytes = 0
         self._hooks = hooks
         self._calls = 0
         self._used = time.monotonic()
@@ -143,10 +142,10 @@ class LiveServer(McpServer):
         self._why = ""  # it could not be started or reached the last time
 
     def connect(self) -> Connection:
-        """Begin a conversation. A message may be as long as twice the list's largest page, where that is more."""
+        """Begin a conversation, in which the server may say that its list has changed."""
         return Connection(
             self.spec,
-            max_bytes=max(self.max_bytes, 2 * self.page_bytes),
+            max_bytes=self.max_bytes,
             start_timeout_s=self._start_timeout_s,
             mode=self._mode,
             on_list_changed=self._hooks.list_changed,
@@ -311,7 +310,6 @@ class Entry:
 
     def _know(self, kept: KeptList) -> None:
         self._kept = kept
-        self.server.page_bytes = kept.page_bytes
         self.server.effects = {tool.source.operation: tool.effect for tool in kept.tools}
 
     def tools(self, state: State, names: Mapping[str, str]) -> Iterator[Tool]:
@@ -429,7 +427,7 @@ class Entry:
                 found = await listed_over(running, self._limits.start_timeout_s)
                 return await asyncio.to_thread(self._made_of, found)
             except ListUnread:
-                if not running.over:
+                if not running.over or running.log.too_large:
                     raise
                 if self._kept is not None:  # it died of something else, a call perhaps: what is known stays
                     return self._kept
@@ -461,7 +459,7 @@ class Entry:
                 skipped.append(f"the tool {tool.name[:100]!r} is left out: {error}")
         for line in skipped[:5]:
             _LOG.warning("%s: %s", self.label, line)
-        kept = KeptList.of(made, found.page_bytes, self._kept)
+        kept = KeptList.of(made, self._kept)
         if self._lists is not None:
             self._lists.write(self._key, kept)
         return kept

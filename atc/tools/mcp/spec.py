@@ -184,6 +184,7 @@ class ServerSpec:
         headers: headers for every request.
         secrets: what must not be shown.
         oauth: how to log in, where the configuration says.
+        max_bytes: bytes of one answer, and of its list of tools, where the configuration says.
     """
 
     location: str
@@ -195,6 +196,7 @@ class ServerSpec:
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     oauth: OAuthOptions | None = field(default=None, repr=False)
+    max_bytes: int | None = None
 
     @property
     def identity(self) -> str:
@@ -333,6 +335,9 @@ def _entry(name: str, raw: Any) -> ServerSpec:
         words = [filled.text(raw["command"], "command"), *(filled.text(word, "args") for word in args)]
         cwd = filled.text(raw["cwd"], "cwd") if raw.get("cwd") else None
         spec = _command_spec(_words(words), filled.mapping(raw.get("env"), "env"), cwd, filled.values)
+    if type(most := raw.get("max_bytes", 1)) is not int or most < 1:
+        raise ToolImportError(f"{where}.max_bytes must be a number of bytes, not {most!r:.40}")
+    spec = replace(spec, max_bytes=raw.get("max_bytes"))
     return replace(spec, name=name, location=f"{name} ({spec.location})") if name else spec
 
 

@@ -7,6 +7,7 @@ The SDK has such a transport too. This one bounds what the program may send, kee
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import signal
 from asyncio import IncompleteReadError, LimitOverrunError, StreamReader, create_subprocess_exec
@@ -21,6 +22,7 @@ import anyio.lowlevel
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from atc.tools.mcp.failures import MORE
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.openapi.text import clean
 
@@ -33,6 +35,8 @@ GRACE_S = 2.0
 _POLL_S = 0.01
 _CHUNK = 65_536
 _IN_A_ROW = 16
+_LONG = 100_000
+"""Bytes of a message from which it is parsed in a thread."""
 _LINES = 20
 _LINE = 2_000
 _MAX_SUMMARY = 600
@@ -131,9 +135,10 @@ class _Incoming(_Stream):
                 await asyncio.sleep(0)  # messages that are there already are read without a pause
             try:
                 line = await self._stdout.readuntil(b"\n")
-                return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+                read = functools.partial(jsonrpc_message_adapter.validate_json, line, by_name=False)
+                return SessionMessage(read() if len(line) < _LONG else await asyncio.to_thread(read))
             except LimitOverrunError:
-                log.problem, log.too_large = f"it sent a message of more than {self._max_bytes:,} bytes", True
+                log.problem, log.too_large = f"it sent a message of more than {self._max_bytes:,} bytes: {MORE}", True
             except (IncompleteReadError, OSError):
                 log.ended = True
                 break

@@ -25,6 +25,9 @@ from atc._host.trace_context import carried
 from atc.errors import ToolImportError
 from atc.tools.mcp.exchange import EXCHANGE
 
+MAX_TOOLS = 5_000
+"""Tools of one server."""
+
 MAX_NOTES = 20
 """Lines that are kept about the tools of one list."""
 _MAX_ASKED = 100
@@ -38,10 +41,15 @@ class Looked:
         notes: a line for each tool that cannot be used, or not wholly.
         answers: of the last page, the schemas of responses that are no objects, by the names of their tools: older
             versions of the protocol do not allow them, and we can read them.
+        aside: the SDK gets pages without their tools: it would copy each twice, in the event loop. By newer versions it
+            needs them, for arguments that go into headers.
+        tools: those of the last page that it did not get.
     """
 
     notes: list[str] = field(default_factory=list)
     answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    aside: bool = False
+    tools: list[types.Tool] = field(default_factory=list)
 
     def note(self, line: str) -> None:
         """Keep a line, while there are not too many."""
@@ -57,7 +65,8 @@ def usable(listed: list[Any], looked: Looked) -> list[Any]:
     """
     kept = []
     looked.answers.clear()
-    for number, tool in enumerate(listed, 1):
+    looked.tools.clear()
+    for number, tool in enumerate(listed[: MAX_TOOLS + 1], 1):  # with one more the list is refused
         name = tool.get("name") if isinstance(tool, dict) else None
         called = f"the tool {name[:80]!r}" if isinstance(name, str) else f"tool {number} of a page"
         try:
@@ -68,7 +77,7 @@ def usable(listed: list[Any], looked: Looked) -> list[Any]:
                     looked.answers[name] = answer if isinstance(answer, dict) else {}
                 if not isinstance(answer, dict):
                     looked.note(f"nothing is known about what {called} answers: {problem}")
-            types.Tool.model_validate(made, by_name=False)
+            looked.tools.append(types.Tool.model_validate(made, by_name=False))
             kept.append(made)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
@@ -175,7 +184,8 @@ class _Incoming(_Stream):
         del self._asked[message.id]
         if not isinstance(listed := message.result.get("tools"), list):
             return item
-        result = {**message.result, "tools": usable(listed, self._looked)}
+        tools = usable(listed, self._looked)
+        result = {**message.result, "tools": [] if self._looked.aside else tools}
         return replace(item, message=message.model_copy(update={"result": result}))
 
 

@@ -38,6 +38,10 @@ _Form = Literal["", "any", "own"]
 MAX_DEFINITIONS = 2_000
 """Definitions that one schema may reach."""
 
+MAX_NAMED = 1_000_000
+"""Definitions of all schemas of one document together, each counted where it is reached. What is read beyond has one
+dictionary of all definitions in common: else a few lines could say that thousands of operations have thousands each."""
+
 MAX_SCHEMA_TEXT = 1_000
 """Characters of a description inside a schema."""
 
@@ -86,6 +90,9 @@ class SchemaConverter:
         self._sizes: dict[int, int] = {}
         self._lasting: set[int] = set()
         self._merging = MAX_MERGED
+        self._naming = MAX_NAMED
+        self._closures: dict[tuple[Direction, tuple[str, ...]], dict[str, Any]] = {}
+        self._common: dict[Direction, dict[str, Any]] = {"request": {}, "response": {}}
         self._converted: dict[tuple[int, Direction], tuple[Any, dict[str, Any]]] = {}
 
     def convert(self, node: Any, direction: Direction) -> dict[str, Any]:
@@ -112,25 +119,38 @@ class SchemaConverter:
         return dict(self._converted[key][1])
 
     def closed(self, schema: dict[str, Any], direction: Direction) -> dict[str, Any]:
-        """Return ``schema`` with the ``$defs`` that it reaches.
+        """Return ``schema`` with the ``$defs`` that it reaches; schemas that reach the same have the same dictionary.
 
         Raises:
             ToolImportError: a reference cannot be followed, or it reaches more than :data:`MAX_DEFINITIONS`.
         """
-        reached: dict[str, Any] = {}
-        waiting = self._references(schema)
+        named = tuple(self._references(schema))
+        if not named:
+            return schema
+        key = (direction, named)
+        if key not in self._closures:
+            self._closures[key] = self._reached(named, direction)
+        return {**schema, "$defs": self._closures[key]}
+
+    def _reached(self, named: tuple[str, ...], direction: Direction) -> dict[str, Any]:
+        common = self._naming < 0
+        reached: dict[str, Any] = self._common[direction] if common else {}
+        waiting = [*named]
         while waiting:
             name = waiting.pop()
             if name in reached:
                 continue
-            if len(reached) >= MAX_DEFINITIONS:
+            if len(reached) >= MAX_DEFINITIONS and not common:
                 raise ToolImportError(f"its schema reaches more than {MAX_DEFINITIONS:,} definitions")
             reached[name] = self._definition(name, direction, 0)
             edge = (name, direction)
             if edge not in self._edges:
                 self._edges[edge] = self._references(reached[name])
             waiting.extend(target for target in self._edges[edge] if target not in reached)
-        return {**schema, "$defs": {name: reached[name] for name in sorted(reached)}} if reached else schema
+        if common:
+            return reached
+        self._naming -= len(reached)
+        return {name: reached[name] for name in sorted(reached)}
 
     def _definition(self, name: str, direction: Direction, depth: int) -> Any:
         key = (name, direction)
