@@ -276,17 +276,20 @@ class ToolRoom:
 
 
 async def room_of(model: Model, settings: Settings) -> ToolRoom:
-    """Return what the prompts of a model have for tools: less in a small context, but what the user has set himself."""
-    own = settings.stub_tokens if "stub_tokens" in settings.model_fields_set else None
+    """Return what the prompts of a model have for tools."""
     if model.wants_example:  # each word of its prompt has a price
-        return ToolRoom(own or 0)
+        return room_in(0, settings)
     most = settings.prompt_tokens or model.prompt_tokens
-    if most is None:
-        most = (settings.context_tokens or await model.context_size()) - settings.max_tokens
-    names = min(settings.list_tokens, most // SHARE)
+    return room_in(most or (settings.context_tokens or await model.context_size()) - settings.max_tokens, settings)
+
+
+def room_in(tokens: int, settings: Settings) -> ToolRoom:
+    """Return what a prompt of so many tokens has for tools: less in a small one, but what the user has set himself."""
+    own = settings.stub_tokens if "stub_tokens" in settings.model_fields_set else None
+    stubs, names = min(settings.stub_tokens, tokens // SHARE), min(settings.list_tokens, tokens // SHARE)
     if names >= LEAST_LIST:
-        return ToolRoom(own or max(1, min(settings.stub_tokens, most // SHARE)), names)
-    return ToolRoom(own or min(settings.stub_tokens, most // 2))
+        return ToolRoom(own or max(1, stubs), names)
+    return ToolRoom(own or min(settings.stub_tokens, tokens // 2))
 
 
 def fits_whole(protocols: Iterable[Protocol], tokens: int) -> bool:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 
 from atc.catalogue.sketch import CHARACTERS
 from atc.schemas.protocol import Protocol, Source, parameters_of
@@ -31,47 +30,41 @@ MAX_SERVICES, MAX_LEFT_OUT = 12, 800
 _WORD = re.compile(r"\w+")
 
 
-@dataclass(frozen=True)
 class _Service:
-    """Tools of one service, by name.
+    """The tools of one service.
 
     Attributes:
-        common: the optional arguments that most of its tools take: they are said once.
+        title: as the list has it.
+        protocols: of its tools.
     """
 
-    title: str
-    words: frozenset[str]
-    protocols: Sequence[Protocol]
-    common: Sequence[str]
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.title = one_line(source.label or source.service or "tools", MAX_TITLE)
+        self.protocols: list[Protocol] = []
 
-    @classmethod
-    def of(cls, source: Source, protocols: Sequence[Protocol]) -> _Service:
-        counts = Counter(p.name for each in protocols for p in parameters_of(each) if not p.required)
-        often = sorted(name for name, count in counts.items() if count >= max(COMMON, SHARE * len(protocols)))
-        first = source.label.split()[:1]
-        words = frozenset(word.casefold() for word in (source.label, source.place, *first) if len(word) > 2)
-        return cls(_title(source), words, sorted(protocols, key=lambda each: each.name), often[:MAX_REQUIRED])
+    def is_named(self, words: Container[str]) -> bool:
+        """Return whether words of a task name it: its place, or the first word of its title."""
+        names = (self._source.label, self._source.place, *self._source.label.split()[:1])
+        return any(len(name) > 2 and name.casefold() in words for name in names)
 
-    @property
+    @cached_property
+    def common(self) -> Sequence[str]:
+        """Return the optional arguments that most of its tools take: they are said once."""
+        counts = Counter(p.name for each in self.protocols for p in parameters_of(each) if not p.required)
+        least = max(COMMON, SHARE * len(self.protocols))
+        return sorted(name for name, count in counts.items() if count >= least)[:MAX_REQUIRED]
+
+    @cached_property
     def heading(self) -> str:
         more = f" (most take {', '.join(f'{name}?' for name in self.common)})" if self.common else ""
         return f"# {self.title}{more}"
 
     def lines(self, names: Container[str], width: int) -> list[str]:
-        """Return the heading and a line for each of these tools; nothing where it has none of them."""
-        made = [line_of(each, self.common, width) for each in self.protocols if each.name in names]
+        """Return the heading and a line for each of these tools, by name; nothing where it has none of them."""
+        some = sorted((each for each in self.protocols if each.name in names), key=lambda each: each.name)
+        made = [line_of(each, self.common, width) for each in some]
         return [self.heading, *made] if made else []
-
-
-def _title(source: Source) -> str:
-    return one_line(source.label or source.service or "tools", MAX_TITLE)
-
-
-def _services(protocols: Iterable[Protocol]) -> list[_Service]:
-    found: dict[tuple[str, str], list[Protocol]] = {}
-    for protocol in protocols:
-        found.setdefault((_title(protocol.source), protocol.source.service), []).append(protocol)
-    return [_Service.of(some[0].source, some) for _, some in sorted(found.items())]
 
 
 def line_of(protocol: Protocol, common: Container[str] = (), width: int = WIDTHS[0]) -> str:
@@ -102,14 +95,19 @@ class ToolLister:
         self._least = sum(len(name) + 3 for name in protocols)
 
     @cached_property
-    def _services(self) -> list[_Service]:
-        return _services(self._protocols.values())
+    def _of(self) -> dict[str, _Service]:
+        """Return the service of each tool."""
+        known: dict[tuple[str, str], _Service] = {}
+        found: dict[str, _Service] = {}
+        for name, protocol in self._protocols.items():
+            source = protocol.source
+            found[name] = service = known.setdefault((source.label, source.service), _Service(source))
+            service.protocols.append(protocol)
+        return found
 
     @cached_property
-    def _cost(self) -> dict[str, int]:
-        """Return the characters of each tool's line where not all are listed."""
-        named = ((each, service.common) for service in self._services for each in service.protocols)
-        return {each.name: len(line_of(each, common, NARROW)) + 1 for each, common in named}
+    def _services(self) -> list[_Service]:
+        return sorted({id(each): each for each in self._of.values()}.values(), key=lambda service: service.title)
 
     def names(self, tokens: int, best: Sequence[str], task: str) -> tuple[str, ...]:
         """Return the tools that are listed: all if they fit so many tokens, else the best.
@@ -123,28 +121,27 @@ class ToolLister:
         if self._least <= room and any(_length(self._services, all_, width) <= room for width in WIDTHS):
             return tuple(all_)
         room -= MAX_LEFT_OUT
-        ranks = {name: rank for rank, name in enumerate(best)}
-        said, first, rest = {*_WORD.findall(task.casefold())}, list[str](), list[tuple[int, list[str]]]()
-        for service in self._services:
-            own = sorted((each.name for each in service.protocols), key=lambda name: ranks.get(name, len(ranks)))
-            first += own[:PLACES] if len(self._services) > 1 and service.words & said else []
-            rest.append((ranks.get(own[0], len(ranks)), own))
-        others = (name for _, own in sorted(rest, key=lambda each: each[0]) for name in own)  # the best services' rest
-        chosen, headed = dict[str, None](), set[str]()
+        said = {*_WORD.findall(task.casefold())}
+        named = [service for service in self._services if len(self._services) > 1 and service.is_named(said)]
+        beside = dict.fromkeys(chain((self._of[name] for name in best), self._services))
+        first = chain.from_iterable(islice(self._by_rank(service, best), PLACES) for service in named)
+        others = (each.name for service in beside for each in service.protocols)  # the best services' rest
+        chosen, headed = dict[str, None](), set[_Service]()
         for name in chain(first, best, others):
             if name in chosen:
                 continue
-            heading = self._heading[name]
-            room -= self._cost[name] + (0 if heading in headed else len(heading) + 1)
+            service = self._of[name]
+            room -= len(line_of(self._protocols[name], service.common, NARROW)) + 1
+            room -= 0 if service in headed else len(service.heading) + 1
             if room < 0:
                 break
             chosen[name] = None
-            headed.add(heading)
+            headed.add(service)
         return tuple(chosen)
 
-    @cached_property
-    def _heading(self) -> dict[str, str]:
-        return {each.name: service.heading for service in self._services for each in service.protocols}
+    def _by_rank(self, service: _Service, best: Sequence[str]) -> Iterator[str]:
+        mine = (name for name in best if self._of[name] is service)
+        yield from dict.fromkeys(chain(mine, (each.name for each in service.protocols)))
 
     def text(self, names: Collection[str], tokens: int) -> str:
         """Return the list, with as many optional arguments as so many tokens have room for.

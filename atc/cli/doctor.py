@@ -18,6 +18,7 @@ from atc import wording
 from atc._host.extras import install_command
 from atc.calls.contract import CallReply, CallRequest
 from atc.catalogue.index.minilm import MiniLM, how_to_get_it
+from atc.catalogue.sketch import FEW, room_in
 from atc.cli import options
 from atc.cli.console import ENVIRONMENT, guarded, print_json, print_table
 from atc.errors import AtcError, EncoderUnavailable, EnvironmentProblem
@@ -66,6 +67,7 @@ def doctor(
         _python(),
         *_system(),
         _model(),
+        _prompts(),
         *asyncio.run(_sandbox()),
         _atlas(),
         _encoder(),
@@ -115,6 +117,16 @@ def _model() -> Check:
         return Check("model", False, "none that can be used", str(error))
     where = f"{_where(choice)} (not asked; `atc model info` does)" if choice.kind == "endpoint" else ""
     return Check("model", True, f"{choice.model}{where}; {choice.why}{started}")
+
+
+def _prompts() -> Check:
+    """What tools may take of a prompt, as far as that is known without asking a model."""
+    settings = Settings.load()
+    known = settings.prompt_tokens or (settings.context_tokens and settings.context_tokens - settings.max_tokens)
+    room = room_in(known or sys.maxsize, settings)
+    names = f"a list of {room.names:,} tokens" if room.names else f"no list: the {FEW} likeliest tools"
+    less = "" if known else "; less in a context that is small, and for a small model on this machine no list"
+    return Check("prompt", True, f"{room.stubs:,} tokens of tools' documents, and {names}{less}")
 
 
 def _checked(choice: Choice) -> str:

@@ -73,7 +73,6 @@ def _keys(call: Made) -> list[tuple[str, str]]:
 
 _NO_FAILURE_OF_THE_TOOL = {"denied", "credential", "in_doubt"}
 """Causes that say nothing about the tool."""
-_WORKED = {"ok", "replayed"}
 """States of a call that gave its program a value."""
 
 
