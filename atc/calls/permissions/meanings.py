@@ -40,7 +40,8 @@ _UNKNOWN = re.compile(rf"(?:^|[;&|(){{}}\n\r])\s*(?:{_WORD}*[$`]|{_WORD}+[*?\[]|
 _REDIRECTION = re.compile(r"\d{0,3}[<>]{1,3}&?[ \t]{0,9}[^\s()<>;&|]+|\\\n")
 _COMMENT = re.compile(r"\([^()]*\)")
 _BESIDE = re.compile(r"[\s,;:<>()\[\]{}'|=&?]+")
-_FILE = re.compile(r"(?:[a-z][a-z0-9.+-]*:)*file:(?://[^/]*(?=/))?")
+_BEFORE = re.compile(r"\A(?:(?:[a-z][a-z0-9.+-]*:)*file:(?://[^/]*(?=/))?)?(?:/+proc/[^/]+/root(?=/))*")
+"""What may stand before a path and leads nowhere else."""
 
 
 def meaning_of(pattern: str) -> Meaning | None:
@@ -110,7 +111,7 @@ def _paths(form: str) -> Iterator[str]:
     """Yield the paths of a list, and of addresses of files."""
     for each in re.split(r"[,;\n]", form) if "/" in form or "\\" in form else ():
         each = each.strip().strip("\"'<>")
-        path = re.sub(r"[/\\]+", "/", each[found.end() :]) if (found := _FILE.match(each)) else each
+        path = re.sub(r"[/\\]+", "/", _BEFORE.sub("", each, count=1))
         if path != form:
             yield path
 

@@ -79,7 +79,7 @@ WITHIN = {
     "/etc/*": [
         *("file:///etc/x", "file:/etc/x", "FILE://localhost/etc/x", "file://///etc/x", "file%3A///etc/x"),
         *("x:file:///etc/x", "/home/a, /etc/x", "file:///home/../etc/x", "/home/a\n/etc/x", "'/etc/x'"),
-        *("file:\\\\etc\\x", "/home/a;/etc/x"),
+        *("file:\\\\etc\\x", "/home/a;/etc/x", "/proc/self/root/etc/x"),
     ],
     "https://evil.example/*": [
         *("HTTPS://EVIL.example/x", "https://me@evil.example/x", "https://evil.example:443/x"),
