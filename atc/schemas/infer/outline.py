@@ -274,7 +274,8 @@ def _outline(node: Node, documented: Collection[str], depth: int, places: _Place
     if node.strings is not None:
         types["string"] = node.strings.count
     if node.numbers is not None:
-        types["number" if node.numbers.fractions else "integer"] = node.numbers.count
+        whole = node.numbers.to_schema()["type"] == "integer"
+        types["integer" if whole else "number"] = node.count - _others(node)
     if node.arrays is not None:
         types["array"] = node.arrays.count
         if node.arrays.items is not None and places.take(depth):
@@ -289,6 +290,12 @@ def _outline(node: Node, documented: Collection[str], depth: int, places: _Place
             values = _outline(merged_nodes(rest), documented, depth + 1, places)
     seen = {kind: count for kind, count in types.items() if count}
     return Outline(seen=node.count, types=seen, fields=fields, values=values, items=items)
+
+
+def _others(node: Node) -> int:
+    """How many values of a place were no numbers."""
+    held = [known.count for known in (node.strings, node.arrays, node.objects) if known is not None]
+    return node.nulls + node.booleans + sum(held)
 
 
 def _taken_apart(objects: Objects, documented: Collection[str]) -> tuple[dict[str, Node], Sequence[Node]]:

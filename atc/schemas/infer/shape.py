@@ -20,19 +20,19 @@ Choices that keep a schema true of values that were not seen:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
-
-from pydantic import Field, TypeAdapter
+from typing import Any
 
 from atc.errors import UsageError
 from atc.schemas.infer.evidence import (
     MAX_DEPTH,
     MAX_FIELDS,
     MAX_ROW,
+    MAX_VALUE_LENGTH,
+    MAX_VALUES,
     Arrays,
-    Count,
-    Lengths,
+    Booleans,
     Node,
+    Nulls,
     Numbers,
     Objects,
     Strings,
@@ -87,7 +87,7 @@ def _schema(node: Node, name: str) -> Schema:
         types.append("string")
         _strings(node, node.strings, name, made, notes)
     if node.numbers is not None:
-        types.append("number" if is_measure(name) else node.numbers.type)
+        types.append("number" if is_measure(name) else node.numbers.to_schema()["type"])
         _numbers(node.numbers, name, made, notes)
     if node.booleans:
         types.append("boolean")
@@ -242,15 +242,24 @@ def dump(node: Node) -> dict[str, Any]:
         if getattr(node, name):
             made[name] = getattr(node, name)
     if node.numbers is not None:
-        made["numbers"] = vars(node.numbers)
+        n = node.numbers
+        made["numbers"] = {"integers": n.integers, "fractions": n.fractions, "low": n.low, "high": n.high}
     if node.strings is not None:
         made["strings"] = _dump_strings(node.strings)
-    if (a := node.arrays) is not None:
+    if node.arrays is not None:
+        a = node.arrays
         row = None if a.row is None else [sorted(kinds) for kinds in a.row]
         made["arrays"] = {**_lengths(a), "row": row, "rows": a.rows, "items": _dump(a.items)}
-    if (o := node.objects) is not None:
+    if node.objects is not None:
+        o = node.objects
         fields = {key: dump(field) for key, field in o.fields.items()}
-        made["objects"] = {"count": o.count, "empty": o.empty, "lost": o.lost, "fields": fields, "rest": _dump(o.rest)}
+        made["objects"] = {
+            "count": o.count,
+            "empty": o.empty,
+            "lost": o.lost,
+            "fields": fields,
+            "rest": _dump(o.rest),
+        }
     return made
 
 
@@ -258,14 +267,16 @@ def _dump(node: Node | None) -> dict[str, Any] | None:
     return None if node is None else dump(node)
 
 
-def _lengths(arrays: Arrays) -> dict[str, Any]:
-    return {name: getattr(arrays, name) for name in ("count", "empty", "longest", "shortest")}
+def _lengths(evidence: Strings | Arrays) -> dict[str, Any]:
+    counts = {"count": evidence.count, "empty": evidence.empty}
+    return {**counts, "shortest": evidence.shortest, "longest": evidence.longest}
 
 
 def _dump_strings(strings: Strings) -> dict[str, Any]:
     values = strings.values
-    is_shown = values is None or not any(map(looks_secret, values))
-    return vars(strings) | {"values": values if is_shown else None}
+    if values is not None and any(looks_secret(text) for text in values):
+        values = None
+    return {**_lengths(strings), "forms": strings.forms, "values": values}
 
 
 def load(stored: Any) -> Node:
@@ -285,34 +296,24 @@ def load(stored: Any) -> Node:
     return root
 
 
-_COUNT, _STRINGS, _NUMBERS = TypeAdapter(Count), TypeAdapter(Strings), TypeAdapter(Numbers)
-_LENGTHS, _ROW = TypeAdapter(Lengths), TypeAdapter(Annotated[list[set[str]], Field(max_length=MAX_ROW)] | None)
-_of_count = _COUNT.validate_python
-_Known = TypeVar("_Known", Strings, Numbers, Lengths)
-
-
-def _read(adapter: TypeAdapter[_Known], stored: dict[str, Any]) -> _Known:
-    made = adapter.validate_python(stored)
-    if lacks := vars(made).keys() - stored.keys():
-        raise KeyError(*lacks)
-    return made
-
-
 def _fill(node: Node, stored: Any) -> None:
     node.forgets |= bool(stored.get("forgets"))
-    node.count, node.support = _of_count(stored["count"]), _of_count(stored["support"])
-    node.nulls, node.booleans = _of_count(stored.get("nulls", 0)), _of_count(stored.get("booleans", 0))
+    node.count, node.support = _count(stored["count"]), _count(stored["support"])
+    if nulls := _count(stored.get("nulls", 0)):
+        node.having(Nulls).count = nulls
+    if booleans := _count(stored.get("booleans", 0)):
+        node.having(Booleans).count = booleans
     node.opaque = bool(stored.get("opaque")) or node.depth > MAX_DEPTH
     if (numbers := stored.get("numbers")) is not None:
-        node.numbers = _read(_NUMBERS, numbers)
+        _fill_numbers(node.having(Numbers), numbers)
     if (strings := stored.get("strings")) is not None:
-        node.strings = _read(_STRINGS, strings)
+        _fill_strings(node.having(Strings), strings)
     if node.opaque:
         return
     if (arrays := stored.get("arrays")) is not None:
-        _fill_arrays(node.having_arrays(), arrays)
+        _fill_arrays(node.having(Arrays), arrays)
     if (objects := stored.get("objects")) is not None:
-        _fill_objects(node.having_objects(), objects)
+        _fill_objects(node.having(Objects), objects)
 
 
 def _inside(above: Arrays | Objects, stored: Any) -> Node:
@@ -323,14 +324,34 @@ def _inside(above: Arrays | Objects, stored: Any) -> Node:
     return node
 
 
+def _fill_numbers(made: Numbers, stored: dict[str, Any]) -> None:
+    made.integers, made.fractions = _count(stored["integers"]), _count(stored["fractions"])
+    made.low, made.high = _bound(stored["low"]), _bound(stored["high"])
+    made.add_schema({"type": "number" if made.fractions else "integer"})
+
+
+def _fill_strings(made: Strings, stored: dict[str, Any]) -> None:
+    _read_lengths(made, stored)
+    made.forms = {str(kind): _count(count) for kind, count in stored["forms"].items()}
+    values = stored["values"]
+    made.values = None if values is None else {str(text): _count(count) for text, count in values.items()}
+    if made.values is not None and (
+        len(made.values) > MAX_VALUES or any(len(t) > MAX_VALUE_LENGTH for t in made.values)
+    ):
+        raise ValueError("more or longer values than are ever kept")
+
+
 def _fill_arrays(made: Arrays, stored: dict[str, Any]) -> None:
-    made.add_lengths(_read(_LENGTHS, stored))
-    made.rows, made.row = _of_count(stored["rows"]), _ROW.validate_python(stored["row"])
+    _read_lengths(made, stored)
+    made.rows, row = _count(stored["rows"]), stored["row"]
+    if row is not None and len(row) > MAX_ROW:
+        raise ValueError("a longer row than is ever kept")
+    made.row = None if row is None else [{str(kind) for kind in kinds} for kinds in row]
     made.items = None if stored["items"] is None else _inside(made, stored["items"])
 
 
 def _fill_objects(made: Objects, stored: dict[str, Any]) -> None:
-    made.count, made.empty, made.lost = _of_count(stored["count"]), _of_count(stored["empty"]), bool(stored["lost"])
+    made.count, made.empty, made.lost = _count(stored["count"]), _count(stored["empty"]), bool(stored["lost"])
     if len(stored["fields"]) > MAX_FIELDS:
         raise ValueError("more fields than are ever kept")
     for key, field in stored["fields"].items():
@@ -340,6 +361,23 @@ def _fill_objects(made: Objects, stored: dict[str, Any]) -> None:
         else:
             made.fields[str(key)] = node
     made.rest = None if stored["rest"] is None else _inside(made, stored["rest"])
+
+
+def _read_lengths(made: Strings | Arrays, stored: dict[str, Any]) -> None:
+    made.count, made.empty, made.longest = (_count(stored[name]) for name in ("count", "empty", "longest"))
+    made.shortest = None if stored["shortest"] is None else _count(stored["shortest"])
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value
+
+
+def _bound(value: Any) -> float | int | None:
+    if value is None or type(value) in (int, float):
+        return value  # type: ignore[no-any-return]
+    raise ValueError(f"{value!r} is no number")
 
 
 __all__ = ["Shape", "mask"]
@@ -370,7 +408,7 @@ class Shape:
     def add(self, value: Any) -> None:
         """Take a JSON value as evidence. What is no JSON value may be anything from then on."""
         self._root.tree.serial += 1
-        self._root.add(value)
+        self._root.add_object(value)
 
     def schema(self) -> dict[str, Any]:
         """The general JSON Schema (2020-12), each statement with its evidence; see :mod:`atc.schemas.infer.shape`."""
