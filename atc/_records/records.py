@@ -16,7 +16,7 @@ from atc._records.packing import pack, unpack
 
 Severity = Literal["error", "warning"]
 FindingKind = Literal[
-    "syntax", "no_program", "no_answer", "no_call", "forbidden_import", "forbidden_name",
+    "syntax", "no_program", "no_answer", "no_call", "forbidden_import", "forbidden_name", "forbidden_syntax",
     "undefined_name",
     "unknown_tool", "unknown_argument", "missing_argument", "wrong_type", "not_in_enum", "unknown_field", "unknown_key",
     "not_paged", "invented_id", "name_for_id", "broken_tool",

@@ -60,6 +60,8 @@ def _finding(f: Finding) -> str:
                 "call": _BUILT_INS.get(str(f.name), f"{f.name}() is not for programs: use the tools"),
                 "frames": f"the attribute {f.name} leads to the frames and code of objects: programs do without it",
             }.get(f.case, f"the name {f.name} reaches behind objects: programs do without it")
+        case "forbidden_syntax":
+            return f"{f.name} is syntax that the check does not know: write it in another way"
         case "undefined_name" | "unknown_tool":
             return _undefined(f)
         case "unknown_argument" | "missing_argument":

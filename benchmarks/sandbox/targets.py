@@ -222,10 +222,6 @@ class Restricted(Target):
 
     name, isolates, stops_loops = "RestrictedPython", "compiler", False
 
-    async def open(self) -> None:
-        if importlib.util.find_spec("RestrictedPython") is None:
-            raise Missing("pip install RestrictedPython")
-
     async def run(self, program: str, tools: Tools, wall_s: float = 60.0) -> Any:
         from RestrictedPython import compile_restricted, safe_builtins  # type: ignore[attr-defined]
 

@@ -176,7 +176,7 @@ def test_the_bill_of_materials_lists_what_is_installed(installed: Installed, tmp
     assert ran.returncode == 0, ran.stderr
     document = json.loads(target.read_text())
     names = {each["name"].lower() for each in document["components"]}
-    assert {"anyio", "httpx", "mcp", "pydantic", "docker"} <= names
+    assert {"anyio", "httpx", "mcp", "pydantic", "docker", "restrictedpython"} <= names
     assert int(ran.stdout) >= 40
     about, version = document["metadata"]["component"], release_check.version_of(ROOT)
     assert (document["bomFormat"], about["name"], about["version"]) == ("CycloneDX", "atc-runtime", version)
