@@ -50,15 +50,15 @@ class Approvers:
                 return name
         raise UsageError("this key is none of an approver: the permissions file has no public key that belongs to it")
 
-    def have_signed(self, run: str, call: ParkedCall, decision: Decision) -> bool:
-        """Return whether a decision about a parked call is one of an approver; without approvers, of anybody.
+    def have_signed(self, text: str, decision: Decision) -> bool:
+        """Return whether a decision is one of an approver, who signed this text; without approvers, of anybody.
 
         A decision that was signed counts nowhere unverified: its approver stands in another permissions file.
         """
         if not (self.keys and decision.signature):
             return not self.keys and not decision.signature
         public = self.keys.get(decision.by)
-        return public is not None and is_signed(public, statement(run, call, yes=decision.yes), decision.signature)
+        return public is not None and is_signed(public, text, decision.signature)
 
 
 class ApproverKey:
