@@ -17,8 +17,8 @@ from typing import Any
 from atc.calls.json_values import canonical
 from atc.tools.tool import ServiceTransport, Tool, Transport, WrappingTransport, service_of
 
-_ROUNDS = 10_000
-"""Rounds of the function that makes a value hard to guess: some milliseconds, once for each value of a run."""
+_ROUNDS = 2_000
+"""Rounds of the function that makes a value hard to guess: a millisecond, once for each value of a run."""
 
 
 def parts_of(tool: Tool, key: str) -> dict[str, str]:
