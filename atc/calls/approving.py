@@ -274,9 +274,8 @@ class Approving:
                 if decision is None and attempt.refused_by == "user":
                     await self.parking.park(attempt, request, parked, denied_by=_BY)
                 raise
-            attempt.yes = (
-                parked.number if parked is not None else 0
-            )  # also where the yes is given now: it waits no more
+            # also where the yes is given now: it waits no more
+            attempt.yes = parked.number if parked is not None else 0
             if earlier is None or (taken := earlier.take(attempt.key, known)) is None:
                 return None
             known = taken  # another run took it while this one was decided over

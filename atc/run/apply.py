@@ -320,12 +320,7 @@ async def apply_plan(
 
 def _may_decide(permissions: Permissions | None, run: str, plan: Plan, yes: Decision) -> bool:
     approvers = permissions.approvers if permissions is not None else None
-    if not approvers:
-        return not yes.signature  # an approver's counts only where it can be verified
-    from atc.calls.permissions.approvers import is_signed
-
-    public = approvers.keys.get(yes.by)
-    return public is not None and is_signed(public, statement(run, plan), yes.signature)
+    return approvers.have_signed(statement(run, plan), yes) if approvers else not yes.signature
 
 
 # ----------------------------------------------------------------------------------------------------------------------

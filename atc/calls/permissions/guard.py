@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from typing import Protocol as Interface
 
 from atc.calls.approval import Approval, ApprovalRequest, EarlierWrites, Parked, Refusal, Verdicts
+from atc.calls.permissions.approvers import statement
 from atc.calls.permissions.audit import AuditLog, Verdict
 from atc.calls.permissions.facts import Caller, Caps, Decision
 from atc.calls.permissions.permissions import (
@@ -216,7 +217,9 @@ class Guard:
 
     def holds(self, call: ParkedCall) -> bool:
         """Return whether the decision about a parked call is of somebody who may decide."""
-        return call.decision is None or self.permissions.approvers.have_signed(self.run, call, call.decision)
+        if (known := call.decision) is None:
+            return True
+        return self.permissions.approvers.have_signed(statement(self.run, call, yes=known.yes), known)
 
     def settling_read(self, protocol: Protocol) -> str:
         """Return the call, as the user wrote it, that says whether a call in doubt of a tool was done; empty without
