@@ -327,8 +327,9 @@ async def _in_a_thread(
                 journal.require(stored.begun_writes())
             if claim is not None:
                 claim()
-            journal.write_behind(writer)
-            return journal, stored.open_trace()
+            trace = stored.open_trace()
+            journal.write_behind(writer)  # at last: what fails before is closed here
+            return journal, trace
         except BaseException:
             closed(journal)
             raise
