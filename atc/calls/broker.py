@@ -488,6 +488,8 @@ class Broker:
             None if attempt.reads else attempt.idempotency,
             0 if attempt.again is None else attempt.again.number,
         )
+        if not attempt.reads:
+            await self.written()  # before the time limit of the call begins
         # only once the call is in the journal: a resume relies on that order
         if self.emit is not unheard:
             self.emit("call_started", attempt.started(pack(masked)))

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from asyncio import Future
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -326,8 +327,9 @@ async def _in_a_thread(
                 journal.require(stored.begun_writes())
             if claim is not None:
                 claim()
-            journal.write_behind()
-            return journal, stored.open_trace()
+            trace = stored.open_trace()
+            journal.write_behind(writer)  # at last: what fails before is closed here
+            return journal, trace
         except BaseException:
             closed(journal)
             raise
@@ -340,7 +342,9 @@ async def _in_a_thread(
         if late.exception() is None:
             threading.Thread(target=closed, args=late.result()[:1]).start()
 
-    opening = asyncio.get_running_loop().run_in_executor(None, opened)
+    before = None if kept is None else kept.behind
+    writer = ThreadPoolExecutor(1, "atc-journal") if before is None else before.writer
+    opening = asyncio.get_running_loop().run_in_executor(writer, opened)
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:

@@ -18,6 +18,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from atc._host.blocking import in_thread
 from atc._host.redaction import Redactor
 from atc._records.events import CallSettled, Emit, Event, unheard
 from atc._records.packing import as_text
@@ -279,10 +280,10 @@ async def settle_run(agent: Agent, run_id: str, numbers: Sequence[int] | None = 
         UsageError: there is no such run, it has no journal, or one of the calls is not in doubt.
         JournalError: its journal is damaged, or another process works on the run.
     """
-    stored = await asyncio.to_thread(agent.store.find, run_id)
+    stored = await in_thread(agent.store.find, run_id)
     noting = _noting(stored, Redactor(agent.settings.secrets))
     async with written_behind(stored) as (journal, writer):
-        given_up, timeout_s = await asyncio.to_thread(_given_up_at, stored)
+        given_up, timeout_s = await in_thread(_given_up_at, stored)
 
         def noted(found: SettledCall) -> None:
             writer.submit(noting, found)
@@ -302,7 +303,7 @@ async def settle_resumed(agent: Agent, journal: Journal, stored: StoredRun, emit
     def noted(found: SettledCall) -> None:
         emit("call_settled", settled_event(found))
 
-    given_up, timeout_s = await asyncio.to_thread(_given_up_at, stored)
+    given_up, timeout_s = await in_thread(_given_up_at, stored)
     return await Settling(agent, journal, stored.run_id, given_up, timeout_s, noted).settle()
 
 
@@ -377,9 +378,9 @@ async def written_behind(stored: StoredRun) -> AsyncIterator[tuple[Journal, Exec
     Raises:
         UsageError, JournalError: as :func:`opened`.
     """
-    journal = await asyncio.to_thread(opened, stored)
+    journal = await in_thread(opened, stored)
     try:
-        await asyncio.to_thread(journal.write_behind)
+        await in_thread(journal.write_behind)
         assert journal.behind is not None
         yield journal, journal.behind.writer
     finally:

@@ -7,13 +7,13 @@ made: a second undo, also after a crash, makes none again that was made or may h
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
+from atc._host.blocking import in_thread
 from atc._records.events import Event
 from atc._records.origins import UNKNOWN, CallOrigins, Origin, Origins
 from atc._records.records import DataFlow, Feed, PlannedCall, UndoneCall, UndoneRun, UndoReason
@@ -282,7 +282,7 @@ class Undoer(Strategy):
         call = await run.call(step.undo.tool, step.arguments, origins=step.origins)
         if call.succeeded and call.body_error is None:
             await self._undoing.note(step, run.run_id, "done")
-            await asyncio.to_thread(self._undoing.tell, step, run.run_id)
+            await in_thread(self._undoing.tell, step, run.run_id)
             step.ends("undone")
             return True
         if call.status == "in_doubt":
@@ -312,10 +312,10 @@ async def undo_run(agent: Agent, run_id: str, *, dry_run: bool = False) -> Undon
     """
     if agent._approval.parks:
         raise UsageError("an undo does not wait for approval: give approve='ask', 'always' or a function")
-    stored = await asyncio.to_thread(agent.store.find, run_id)
+    stored = await in_thread(agent.store.find, run_id)
     async with written_behind(stored) as (journal, _):
         undoing = Undoing(agent, stored, journal)
-        steps = await asyncio.to_thread(undoing.steps)
+        steps = await in_thread(undoing.steps)
         made = [step for step in steps if step.undo is not None]
         by = ""
         if made and not dry_run:
