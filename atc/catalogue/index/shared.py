@@ -102,9 +102,8 @@ class SharedReader:
         if not isinstance(value, dict):
             return value
         number: Any = value[_MARK] if value.keys() == {_MARK} else [value]
-        if isinstance(number, list):  # no number: the object itself, which has such a key or others
-            (plain,) = number
-            return {key: self._whole(each, below) for key, each in dict(plain).items()}
+        if isinstance(number, list) and len(number) == 1 and isinstance(number[0], dict):  # the object itself
+            return {key: self._whole(each, below) for key, each in number[0].items()}
         if type(number) is not int or not 0 <= number < below:
             raise ValueError(f"it shares what is not there: {number!r:.40}")
         if number not in self._made:
