@@ -276,6 +276,8 @@ class Writer:
 
     def _names_others(self, program: Program, inputs: Collection[str]) -> bool:
         """Return whether a program reads names that it does not bind, and that are no shown tool."""
+        if program.tree is None:
+            return False
         known = {*inputs, *self._tools, *dir(builtins), *(name for node in program.nodes for name in binds(node))}
         return any(isinstance(node, ast.Name) and node.id not in known for node in program.nodes)
 
