@@ -107,7 +107,7 @@ class Upcoming:
             return
         if not self._first:
             policy = broker.approval.policy
-            rules = policy is not None and policy.needs_origins
+            rules = policy is not None and policy.permissions.needs_origins
             wanted = rules or any(protocol.untrusted for protocol in tools.protocols)
             origins = {name: find() for name, find in self.origins.items() if wanted and name in self.inputs}
             broker.begin_request(answered=self.answered, inputs=self.inputs, calls=self.calls, origins=origins)

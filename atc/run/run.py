@@ -604,7 +604,7 @@ class Run:
     def wants_origins(self) -> bool:
         """Whether a rule, or a tool whose text strangers write, may ask later where values came from."""
         policy, broker = self.broker.approval.policy, self.broker
-        rules = policy is not None and policy.needs_origins
+        rules = policy is not None and policy.permissions.needs_origins
         return rules or bool(broker.strangers()) or any(map(broker.is_untrusted, self.tools))
 
     def _begin_program(self, source: str) -> None:

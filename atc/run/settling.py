@@ -30,9 +30,8 @@ from atc.calls.entry import CallEntry
 from atc.calls.journal import Journal
 from atc.calls.named_calls import NoValue, encoded, filled, sent_arguments
 from atc.calls.permissions.conditions import Condition
-from atc.calls.permissions.guard import Guard
 from atc.calls.permissions.patterns import Reader
-from atc.calls.permissions.tool_tables import Settle, settle_of
+from atc.calls.permissions.tool_tables import Settle, said_of
 from atc.calls.sending import MAX_RETRY_AFTER_S
 from atc.calls.settled import Settlement
 from atc.errors import AtcError, UsageError
@@ -162,7 +161,7 @@ class Settling:
     def _doubt(self, entry: CallEntry) -> Doubt:
         name = self._broker.name_now(entry.tool, entry.key.source)
         written = self.agent.tools[name].protocol if name is not None and name in self.agent.tools else None
-        doubt = Doubt(entry, None if written is None else settle_of(tables_of(self.agent), written))
+        doubt = Doubt(entry, None if written is None else said_of(tables_of(self.agent), written, lambda of: of.settle))
         doubt.stays("no_read")
         if doubt.settle is None:
             return doubt
@@ -266,7 +265,7 @@ def _chosen(journal: Journal, numbers: Sequence[int] | None) -> list[CallEntry]:
 def tables_of(agent: Agent) -> Any:
     """Return the ``[tools]`` tables of an agent's permissions."""
     policy = agent._approval.policy
-    return policy.permissions.tools if isinstance(policy, Guard) else ()
+    return () if policy is None else policy.permissions.tools
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from atc.calls.approval import EarlierWrite, EarlierWrites
 from atc.calls.entry import CallEntry, CallKey, call_key
 from atc.calls.journal import Journal
 from atc.calls.named_calls import NoValue, encoded, filled, sent_arguments
-from atc.calls.permissions.tool_tables import CallText, Reference, call_text, undo_of
+from atc.calls.permissions.tool_tables import CallText, Reference, call_text, said_of
 from atc.calls.settled import Undo
 from atc.errors import JournalError, UsageError
 from atc.models.base import NoModel
@@ -155,7 +155,8 @@ class Undoing:
         return tools[name] if source is None or known is None else None
 
     def _inverse_of(self, tool: Tool) -> CallText | None:
-        if (named := undo_of(tables_of(self.agent), tool.protocol)) is not None or not tool.undo:
+        named = said_of(tables_of(self.agent), tool.protocol, lambda table: table.undo)
+        if named is not None or not tool.undo:
             return named
         try:
             return call_text(tool.undo, response=True)
@@ -268,7 +269,7 @@ class Undoer(Strategy):
             shown = next((each for each in feeds.values() if each and _same(each, call)), None)
             return () if shown is None else shown.feeds
 
-        run.broker.feeds_of = run.broker._approving.feeds_of = feeds_of
+        run.broker.feeds_of = feeds_of
         with run.attempt():
             for step in self._steps:
                 if not await self._made(run, step):
