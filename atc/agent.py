@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
@@ -697,9 +698,16 @@ class Agent:
         await settle_resumed(self, journal, resumed, run.emit)
 
     async def _prune(self, journal: Journal) -> None:
+        """One at a time in a store, for one that stands would keep the thread of each."""
         await journal.written()  # the run counts, so its trace must be there
-        kept, days = self.settings.runs_kept, self.settings.runs_kept_days
-        await in_thread(prune, self.store, kept, days=days, at_most=DELETED_AT_ONCE)
+        kept, days, where = self.settings.runs_kept, self.settings.runs_kept_days, self.store.where
+        if where not in _PRUNING:
+            _PRUNING.add(where)
+            pruning = asyncio.get_running_loop().run_in_executor(
+                None, partial(prune, self.store, kept, days=days, at_most=DELETED_AT_ONCE)
+            )
+            pruning.add_done_callback(lambda _: _PRUNING.discard(where))
+            await pruning
 
     def _learn(self, run: Run, request: Request, result: Result | None) -> None:
         """Nothing is learnt from a dry run: what its calls would have answered is not known."""
@@ -728,6 +736,10 @@ class Agent:
     def _asked_in(self, request: Request) -> AskUser:
         choice = request.ask_user if request.ask_user is not None and self._ask_user == "never" else self._ask_user
         return "never" if ASK_USER in self.tools else choice
+
+
+_PRUNING: set[str] = set()
+"""The stores of this process of which old runs are being deleted."""
 
 
 def _type_of(answer: Any) -> AnswerType:

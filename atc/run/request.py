@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from asyncio import Future
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -344,11 +343,14 @@ async def _in_a_thread(
 
     before = None if kept is None else kept.behind
     writer = ThreadPoolExecutor(1, "atc-journal") if before is None else before.writer
-    opening = asyncio.get_running_loop().run_in_executor(writer, opened)
+    # a thread starts where another one waits for that: of many runs at once the event loop would wait for each
+    starting = asyncio.get_running_loop().run_in_executor(None, writer.submit, opened)
     try:
-        return await asyncio.shield(opening)
+        return await asyncio.shield(asyncio.wrap_future(await asyncio.shield(starting)))
     except asyncio.CancelledError:
-        opening.add_done_callback(closed_late)  # the run is locked until then
+        starting.add_done_callback(
+            lambda begun: begun.result().add_done_callback(closed_late)
+        )
         raise
 
 

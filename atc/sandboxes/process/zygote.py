@@ -317,7 +317,7 @@ def _ends() -> tuple[socket.socket, socket.socket, int, int, int, int]:
 _HASH_SEED = "1"
 """As ``sandbox/start.py``, which says why, has it for a container."""
 _OPEN: weakref.WeakSet[Zygote] = weakref.WeakSet()
-_AT_ONCE = 4 * (os.cpu_count() or 1)
+_AT_ONCE = 8 * (os.cpu_count() or 1)
 """Zygotes that start at once: more would only take the processors from each other, and from the host's event loop."""
 _STARTING = [threading.Semaphore(_AT_ONCE)]
 
