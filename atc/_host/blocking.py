@@ -238,7 +238,6 @@ _BUSY: set[_Worker] = set()
 
 
 def _after_fork() -> None:
-    """The child has none of the threads."""
     _IDLE.clear()
     _BUSY.clear()
 

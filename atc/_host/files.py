@@ -63,7 +63,6 @@ def locked(paths: Iterable[Path]) -> set[Path]:
 
 
 def _table() -> dict[int, set[str]]:
-    """Return the devices, as MAJOR:MINOR, of all locked files by their inodes."""
     found: dict[int, set[str]] = {}
     try:
         lines = _TABLE.read_text("ascii").splitlines()
@@ -269,7 +268,6 @@ def _chain(path: Path) -> list[Path]:
 
 
 def _is_of_one(status: os.stat_result) -> bool:
-    """Return whether a group is the private one of the owner: of the same name, with no other member."""
     import grp  # only Unix has them
     import pwd
 

@@ -81,14 +81,12 @@ def _some(secret: str) -> list[_Form]:
 
 
 def _written(secret: str) -> _Form:
-    """Return the secret as it is, in JSON, in HTML and in URLs."""
     if _PLAIN.fullmatch(secret):
         return secret, ""
     return _needle(_PLAIN.findall(secret)), "".join(map(_spelt, secret))
 
 
 def _spelt(char: str) -> str:
-    """Return a pattern of how a character may be written, the longest first."""
     if _PLAIN.fullmatch(char):
         return re.escape(char)
     code = ord(char)

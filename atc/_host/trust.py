@@ -158,8 +158,6 @@ def _shown(name: str, value: Any) -> Any:
 
 
 class _StoredTrust(BaseModel):
-    """Holds what is in the store's file: paths, and the digest of what was trusted there."""
-
     model_config = ConfigDict(extra="forbid", strict=True)
 
     version: Literal[1] = 1

@@ -29,5 +29,4 @@ def normalized(form: Literal["NFC", "NFKC", "NFD", "NFKD"], text: str) -> str:
 
 
 def _is_mark(char: str) -> bool:
-    """Return whether a character lengthens a run: it is, or falls apart into, nothing but combining marks."""
     return not char.isascii() and all(map(unicodedata.combining, unicodedata.normalize("NFKD", char)))

@@ -32,10 +32,7 @@ async def ask(model: Model, emit: Emit, purpose: str, messages: Sequence[Message
     """Ask the model. The trace records the beginning, the reply, and long silences.
 
     Args:
-        model: the model.
-        emit: writes an event into the trace.
         purpose: what the reply is for, in a word.
-        messages: the prompt.
         options: those of :meth:`Model.complete`, without ``on_text``.
 
     Raises:

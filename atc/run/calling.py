@@ -95,7 +95,6 @@ async def with_kept_again(agent: Agent, stored: StoredRun, *, trust_run: bool = 
 
 
 def _own_kept_of(agent: Agent, stored: StoredRun, trust_run: bool) -> str | None:
-    """Return the name of the kept program of the data folder that a call was of, where the agent does not have it."""
     if (stored.first("run_started") or {}).get("strategy") != GIVEN:
         return None
     match (stored.first("tools_chosen") or {}).get("tools"):

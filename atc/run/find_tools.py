@@ -194,11 +194,7 @@ def docs_for(tools: Toolset) -> Docs | None:
 
 
 def asking_tools(tools: Toolset) -> list[str]:
-    """Return which of these are ``find_tools``, ``tool_docs``, ``look``, ``ask_user``, and no user's tools.
-
-    Args:
-        tools: among which they are sought.
-    """
+    """Return which of these are ``find_tools``, ``tool_docs``, ``look``, ``ask_user``, and no user's tools."""
     ours = (_PROTOCOL, _DOCS_PROTOCOL)
     asking = [own.name for own in ours if own.name in tools and tools[own.name].protocol is own]
     asking += [LOOK] if is_look(tools.get(LOOK)) else []

@@ -151,8 +151,6 @@ def _check(agent: Agent, inputs: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class _InputsBefore:
-    """The inputs of the last program of a run, and who gave them, as :func:`run_given` takes them."""
-
     inputs: dict[str, Any]
     kept: list[str]
     by_user: bool

@@ -54,8 +54,6 @@ def misfit(tool: Tool, tools: Collection[str] = ()) -> str:
 
 
 class _Checks:
-    """Checks kept programs, each once, however many others call it."""
-
     def __init__(self, tools: Collection[str]) -> None:
         self._tools = tools
         self._found: dict[int, tuple[Tool, str]] = {}

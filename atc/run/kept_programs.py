@@ -27,11 +27,7 @@ if TYPE_CHECKING:  # a run without kept programs loads nothing of them
 
 
 class KeptPrograms:
-    """Joins the programs of one run with the kept programs that they call.
-
-    Args:
-        run: the run.
-    """
+    """Joins the programs of one run with the kept programs that they call."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

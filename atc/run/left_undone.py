@@ -283,7 +283,6 @@ class LeftUndone:
         return journal.committed(key) is not None or journal.left(key) is not None
 
     def _is_told(self, call: Call) -> bool:
-        """Return whether a call that was refused for one in doubt ended the run, or is that one asked for again."""
         if self.write is not None and self.write.index == call.index:
             return True
         entries = self.broker.journal.entries.values()
@@ -295,8 +294,6 @@ class LeftUndone:
 
 
 class _Made:
-    """The calls that succeeded, by what they are looked up by."""
-
     def __init__(self, calls: Sequence[Call]) -> None:
         self._same: dict[tuple[str, str], int] = {}
         self._lines: dict[str, dict[int, list[int]]] = {}

@@ -136,11 +136,7 @@ class Look:
 
 
 class Looks:
-    """Keeps what the programs of one task that looked have left, in order; a resumed run has it from its trace.
-
-    Args:
-        run: the run.
-    """
+    """Keeps what the programs of one task that looked have left, in order; a resumed run has it from its trace."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

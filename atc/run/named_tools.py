@@ -91,7 +91,6 @@ class NamedTools:
         return spelling_key(service) in _names_of(self._tools[name].protocol.source)
 
     def _free(self, program: Program, inputs: Collection[str]) -> Iterator[tuple[ast.Name, ast.expr | None]]:
-        """Yield names that nothing binds, each with what is called by it: the name, or an attribute of it."""
         if program.tree is None:
             return
         nodes = program.nodes
@@ -111,7 +110,6 @@ class NamedTools:
 
 
 def _names_of(source: Source) -> frozenset[str]:
-    """Return what a service may be called in front of a tool's name, in letters alone."""
     first = source.label.split()[:1]
     return frozenset(map(spelling_key, (source.label, source.prefix, source.place, *first))) - {""}
 
@@ -133,7 +131,6 @@ def names_in(reply: str, tools: Collection[str], program: Program | None) -> Seq
 
 
 def _asked_in(tree: ast.Module) -> list[str]:
-    """Return the names in a program of calls of ``tool_docs`` alone, whatever it does with what they answer."""
     found: list[str] = []
     for statement in tree.body:
         match statement:

@@ -96,11 +96,7 @@ class RunOrigins:
 
     A call that no program makes (:meth:`Run.call`) has those that its caller says, as an inverse of ``undo`` has those
     of the call that it undoes; else they are ``unknown``. A read that settles a call in doubt does not come here: it is
-    made outside of its run.
-
-    Args:
-        run: the run.
-    """
+    made outside of its run."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

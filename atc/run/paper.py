@@ -88,8 +88,6 @@ def _without_rules(run: Run) -> None:
 
 
 class _Loop(ProgramLoop):
-    """Write, execute, attribute by the model."""
-
     async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """Return the error of the last program, with the tool that the model names; ``None`` if it ran to its end.
 

@@ -30,12 +30,7 @@ MAX_SCHEMAS = 20_000
 
 
 def recorded_tool(protocol: Protocol, source: SourceKey | None = None) -> RecordedTool:
-    """Return a tool as a recording has it.
-
-    Args:
-        protocol: of the tool.
-        source: what it is known by at its source.
-    """
+    """Return a tool as a recording has it."""
     parameters = parameters_of(protocol)
     schemas = {"parameters": protocol.parameters, "returns": protocol.returns}
     return RecordedTool(
@@ -121,8 +116,6 @@ def _with_start(made: Recording, stored: StoredRun) -> Recording:
 
 @dataclass
 class _Trace:
-    """What the events of a run say of its last program."""
-
     started: dict[str, Any] = field(default_factory=dict)
     ended: dict[str, Any] | None = None
     answered: dict[str, Any] = field(default_factory=dict)

@@ -44,11 +44,7 @@ may have meant its arguments."""
 
 
 class Recovery:
-    """Decides what one run does about tools that break.
-
-    Args:
-        run: the run.
-    """
+    """Decides what one run does about tools that break."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -162,7 +158,6 @@ class Recovery:
         return tuple(made if effect is Effect.READ else made[:1])
 
     def _lacks_credential(self, tool: Tool, refused: str) -> bool:
-        """Return whether a tool has no credential, or the one with which its service has just refused another tool."""
         theirs = self._run.broker.tools[refused].protocol.source.service
         same = tool.protocol.source.service == theirs and tool.sends_credential
         return same or bool(Toolset([tool]).missing_credentials())
@@ -173,7 +168,6 @@ class Recovery:
         return self._run.broker.approval.decide(request) != "denied"
 
     def _broke(self, call: Call, fault: Fault) -> bool:
-        """Return whether a call shows that its tool is broken: no other arguments would help."""
         if call.succeeded:
             nothing = is_empty_response(call) and bool(call.drift)
             return call.effect is Effect.READ and (nothing or fault.drift is not None)

@@ -133,13 +133,7 @@ def redact(data: dict[str, Any], ways: Sequence[str]) -> tuple[dict[str, Any], l
 
 
 def left(data: Mapping[str, Any], before: Mapping[str, Any], ways: Sequence[str]) -> list[str]:
-    """Return the places where a value still stands, as a whole or within a text, that was to be replaced.
-
-    Args:
-        data: the recording with stand-ins.
-        before: the same before.
-        ways: what was to be replaced.
-    """
+    """Return the places where a value still stands, as a whole or within a text, that was to be replaced."""
     named = [(place, _at(before, place)) for way in ways for place in places(before, steps_of(way))]
     gone = {str(leaf) for place, value in named for _, leaf in _leaves(value, place)}
     pattern = _any_of(text for text in gone if len(text) >= MIN_WITHIN)  # a short one may stand there by chance
@@ -225,8 +219,6 @@ def _number_for(value: float, number: int) -> float:
 
 
 class _Replaced:
-    """Replaces values by their stand-ins, in any JSON value; linear in it."""
-
     def __init__(self, texts: Mapping[str, str], numbers: Mapping[float, float]) -> None:
         self._texts, self._numbers = texts, numbers
         within = {**texts}

@@ -123,8 +123,6 @@ def _of_outcome(recorded: Recording, outcome: Outcome) -> Iterator[Difference]:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A call that the recording does not have."""
-
     tool: str
     arguments: dict[str, Any]
     line: int
@@ -133,8 +131,6 @@ class _Asked:
 
 @dataclass
 class _Answers:
-    """Answers the calls of a program from a recording, and notes what is not in it."""
-
     recorded: Recording
     left_out: int = 0
     _of_key: dict[tuple[str, bool, str], deque[RecordedCall]] = field(init=False)
@@ -213,12 +209,7 @@ def _canonical(arguments: Mapping[str, Any]) -> str:
 
 
 def changes(recorded: Any, now: Any) -> list[Change]:
-    """Return how a value differs from a recorded one, the first :data:`MAX_CHANGES`; linear in the values.
-
-    Args:
-        recorded: JSON values and bytes.
-        now: likewise.
-    """
+    """Return how a value differs from a recorded one, the first :data:`MAX_CHANGES`; linear in the values."""
     found: list[Change] = []
     waiting: list[tuple[tuple[str | int, ...], Any, Any]] = [((), recorded, now)]
     while waiting and len(found) < MAX_CHANGES:

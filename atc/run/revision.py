@@ -350,7 +350,6 @@ class RevisionPrompt:
         }
 
     def _inputs(self, fault: Fault | None) -> tuple[list[str], set[int]]:
-        """Return what the failing line worked with, and the numbers of the calls whose response is shown so."""
         if fault is None or self.show == "never":
             return [], set()
         made = {call.index: call for call in self.calls}

@@ -475,7 +475,6 @@ class Run:
         return self.author
 
     def _guarded(self) -> Author | None:
-        """Return the same, once there is anything of strangers that it can have seen."""
         return self.with_author() if self.author is None and self.wants_origins else self.author
 
     def _may_call(self, program: Program) -> set[CallKey]:
@@ -608,7 +607,6 @@ class Run:
         return rules or bool(broker.strangers()) or any(map(broker.is_untrusted, self.tools))
 
     def _begin_program(self, source: str) -> None:
-        """Note what the program that begins is followed by, should somebody ask where its values come from."""
         journal, task = self.broker.journal, self.preamble.words_with(self.task)
         tools = {name: tool.protocol for name, tool in self.tools.items()}
         if (linked := self.kept.linked(source)) is not None:

@@ -228,7 +228,6 @@ class Settling:
         self.noted(found)
 
     def _left(self, entry: CallEntry) -> float:
-        """Return for how many seconds a call may still be under way at its service."""
         now, limit = time.time(), self._timeout_s
         if entry.idempotency is not None and entry.state == "open":  # it may have been sent once more before the end
             limit = 2 * limit + MAX_RETRY_AFTER_S
@@ -248,7 +247,6 @@ def _facts(attempt: Attempt) -> dict[str, Any] | None:
 
 
 def _holds(conditions: Iterable[Condition], facts: dict[str, Any]) -> bool:
-    """Return whether all conditions surely hold; none says nothing."""
     given, reader = [*conditions], Reader()
     return bool(given) and all(each.allows(facts, reader) for each in given)
 

@@ -27,12 +27,7 @@ _OF_INTEREST = (b'"pending": ', b'"decision": ', b'"approved": ', b'"run_key": '
 
 
 class WaitingElsewhere:
-    """The calls that wait in other runs of a store, as one run sees them when it first asks.
-
-    Args:
-        store: where the runs are.
-        run_id: of the run that asks.
-    """
+    """The calls that wait in other runs of a store, as one run sees them when it first asks."""
 
     def __init__(self, store: RunStore, run_id: str) -> None:
         self._store, self._run_id = store, run_id

@@ -275,7 +275,6 @@ class Writer:
         return NamedTools(self._run.all_tools)
 
     def _names_others(self, program: Program, inputs: Collection[str]) -> bool:
-        """Return whether a program reads names that it does not bind, and that are no shown tool."""
         if program.tree is None:
             return False
         known = {*inputs, *self._tools, *dir(builtins), *(name for node in program.nodes for name in binds(node))}

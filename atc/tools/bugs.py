@@ -87,7 +87,6 @@ def _in_task() -> bool:
 
 
 def _steps(trace: TracebackType | None, code: CodeType | None = None) -> Iterator[tuple[FrameType, int]]:
-    """Yield where an exception passed, from the function with this code on."""
     inside = code is None
     while trace is not None:
         inside = inside or trace.tb_frame.f_code is code

@@ -60,8 +60,6 @@ _USUAL = (to_json.dispatch(object), to_json.dispatch(BaseModel))
 
 @dataclass(frozen=True)
 class _Metadata:
-    """What :func:`tool` attaches to a function."""
-
     effect: EffectName | None = None
     name: str | None = None
     examples: tuple[ExampleLike, ...] = ()
@@ -496,7 +494,6 @@ class _FunctionTransport(InProcessTransport):
         return error if isinstance(error, ToolError) else failure_of(error, self.function)
 
     def _keywords(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments that were given, as the annotated types. Defaults are left to the function itself."""
         try:
             model = self.model.model_validate(arguments)
         except ValidationError as error:

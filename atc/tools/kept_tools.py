@@ -71,8 +71,6 @@ def with_kept(tools: Toolset, files: Iterable[KeptFile]) -> tuple[Toolset, list[
 
 
 class _Binder:
-    """Makes the tools of several files, those first that others call."""
-
     def __init__(self, tools: Toolset, files: Mapping[str, KeptFile]) -> None:
         self._tools, self._files = tools, files
         self._taken = {name: tool for tool in tools.values() for name in _names_of(tool)}

@@ -126,7 +126,6 @@ class Outline:
                 heapq.heappush(self._heap, (total, self._pushed, record, key, depth, argument))
 
     def _cost(self, place: Any, key: str, schema: Any, required: Collection[str], argument: bool) -> float:
-        """The cost of a key beside the others of its record; the cheapest is shown first."""
         if (id(place), key) in self._needed:
             return _NEEDED
         if argument and key in required:

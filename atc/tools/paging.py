@@ -285,8 +285,6 @@ _Path = tuple[str, ...]
 
 
 class _Body:
-    """A documented response: an object or a list."""
-
     def __init__(self, root: JsonSchema, schema: JsonSchema) -> None:
         self._root, self.schema = root, schema
         self.fields = dict(self._fields(schema, (), 0))

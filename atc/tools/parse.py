@@ -179,8 +179,6 @@ def _no_constant(name: str) -> NoReturn:
 
 @dataclass
 class _Open:
-    """A YAML mapping or list whose end has not come yet."""
-
     value: Any
     anchor: str | None
     key: str | None = None
@@ -191,8 +189,6 @@ _MERGE = "<<"
 
 
 class _Builder:
-    """Builds plain values out of YAML events."""
-
     def __init__(self, where: str) -> None:
         self.where = where
         self.root: Any = None

@@ -145,7 +145,6 @@ def _(value: BaseModel) -> Any:
 
 @functools.lru_cache(maxsize=1024)
 def _has_json_of_its_own(model: type[BaseModel]) -> bool:
-    """Whether a field has a serializer that its author wrote for JSON alone."""
     todo: list[Any] = [model.__pydantic_core_schema__]
     while todo:
         part = todo.pop()
@@ -192,8 +191,6 @@ def to_json_with_notes(value: Any) -> tuple[Any, tuple[str, ...]]:
 
 
 class _Conversion:
-    """One answer on its way to JSON values."""
-
     def __init__(self) -> None:
         self._not_finite = 0
 

@@ -359,7 +359,6 @@ def signatures(tools: Mapping[str, Tool]) -> dict[str, list[str]]:
 
 
 def _is_same(tool: Tool, other: Tool) -> bool:
-    """Whether two are the same tool of one source; either may be called after its source."""
     one, two = (each.protocol.source.model_copy(update={"name": ""}) for each in (tool, other))
     return one == two
 

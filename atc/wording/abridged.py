@@ -97,15 +97,11 @@ def _written(value: str | bytes | bytearray) -> str:
 
 @dataclass
 class _Nested:
-    """A value inside another one, and the levels that may be opened."""
-
     value: Any
     depth: int
 
 
 class _Writer:
-    """Writes one value in one way; notes whether something was cut."""
-
     def __init__(self, items: int, texts: int, depth: int) -> None:
         self._items, self._texts, self._depth = items, texts, depth
         self.cut = False

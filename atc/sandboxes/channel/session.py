@@ -176,7 +176,6 @@ class Session:
         self._over(None if task.cancelled() else task.exception())
 
     def _over(self, error: BaseException | None) -> None:
-        """End a call that had to wait; ``error`` is what its handler raised."""
         if error is not None:
             self._fail(error)
         elif self._full and not self._outcome.done():
@@ -394,7 +393,6 @@ class FirstStep:
                 return
 
     async def _rest(self, work: Steps[None], error: BaseException | None) -> None:
-        """Make the other steps of ``work``. ``error`` is raised where it waits."""
         # as a task does it: what is waited for is cancelled, and tells of it
         if error is not None and not (asyncio.isfuture(work.waits_for) and work.waits_for.cancel()):
             work.step(error)

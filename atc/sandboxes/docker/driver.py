@@ -103,8 +103,6 @@ class DockerSandbox(JailSandbox):
 
 
 class _Starter:
-    """Starts containers, over one connection to the engine that is made when it is first needed."""
-
     def __init__(self, image: str, limits: Limits, preload: tuple[str, ...], hardening: Hardening) -> None:
         self._image, self._limits, self._preload, self._hardening = image, limits, preload, hardening
         self._lock = threading.Lock()

@@ -362,5 +362,4 @@ def _world() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return when a process began, in the kernel's ticks; empty if that is hidden."""
     return "".join(stat_of(pid)[19:20])

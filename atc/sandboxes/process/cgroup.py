@@ -395,7 +395,6 @@ def write(path: Path, text: str) -> None:
 
 
 def _mounts() -> Iterator[tuple[int, set[str], str, Path]]:
-    """Yield version, options, the group that is mounted, and where."""
     for line in _MOUNTS.read_text().splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)

@@ -95,7 +95,6 @@ def _fits(name: str, patterns: Collection[str]) -> bool:
 
 
 def _returns(tool: ToolDef, *, parse_text: bool) -> JsonSchema | None:
-    """Return the schema of the return hint; ``None`` where it says only that a model reads it."""
     schema = hinted_schema(hints_of(tool.tool).get("return"), tool.name)
     if schema is None or "Content" in json.dumps(schema) or (parse_text and schema.get("type") == "string"):
         return None

@@ -133,8 +133,6 @@ def _say_what_renews(host: str, operations: Collection[_Operation]) -> None:
 
 @dataclass
 class _Values:
-    """The values of one argument: in how many calls it was, and their forms."""
-
     calls: int = 0
     several: bool = False
     forms: Counter[str] = field(default_factory=Counter)
@@ -168,8 +166,6 @@ def _form(value: str) -> str:
 
 @dataclass
 class _Operation:
-    """What was recorded of one method and path."""
-
     method: str
     pattern: Pattern
     calls: int = 0

@@ -217,7 +217,6 @@ _Place = tuple[str, str, int, tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
 def _place(url: str) -> _Place | None:
-    """Scheme, host, port, path and query of an address that can be called; its user and password are dropped."""
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").rstrip("."), parts.port

@@ -126,8 +126,6 @@ def _answer(offer: SessionOffer, values: Mapping[str, str], choice: SessionChoic
 
 
 class _Kept(BaseModel):
-    """One answer, as its file has it."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     form: Literal[1] = 1

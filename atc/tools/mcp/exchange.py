@@ -65,8 +65,6 @@ class Exchange:
 
 
 class _Head(BaseModel):
-    """What a message is, without its content."""
-
     id: int | str | None = None
     method: str | None = None
     error: dict[str, Any] | None = None

@@ -35,7 +35,6 @@ async def http_transport(spec: ServerSpec, max_bytes: int) -> AsyncIterator[tupl
 
 
 def _login(spec: ServerSpec) -> httpx2.Auth | None:
-    """The user's login at the server, now or later; nothing where the user gives a credential in headers."""
     if any(name.lower() == "authorization" for name in spec.headers):
         return None
     return KeptLoginAuth(spec, Logins.of_user())

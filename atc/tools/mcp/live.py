@@ -198,7 +198,6 @@ class LiveTools:
             await self._renew()
 
     async def _renew(self) -> None:
-        """Make the tools anew where something has changed, and tell who wants to hear."""
         async with self._renewing:
             if not self._changed.is_set():
                 return
@@ -217,7 +216,6 @@ class LiveTools:
         return [entry.state() for entry in self._entries]
 
     def _assembled(self, states: Sequence[State]) -> Toolset:
-        """The tools of all servers that are not down. The names count those that are, too."""
         taken = {*self._others, *(tool.protocol.plain_name for tool in self._others.values())}
         named = told_apart([(state.label, state.once) for state in states], taken)
         made = dict(self._others)

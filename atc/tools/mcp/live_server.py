@@ -380,7 +380,6 @@ class Entry:
                 self._go_down("has a list of tools that could not be read", None)
 
     async def _pause(self) -> None:
-        """Wait until the list may be read: a changed one is quiet, a failed server had its rest or was logged in at."""
         if not self.why:
             await asyncio.sleep(self._quiet_s())
             return
@@ -392,7 +391,6 @@ class Entry:
         return self._logins.stamp(self.spec.url) if self.spec.url else 0
 
     def _quiet_s(self) -> float:
-        """Seconds to wait before a list is read: the more, the more often it has changed in the last minute."""
         now = time.monotonic()
         recent = sum(now - at < MINUTE_S for at in self._changes)
         return min(MINUTE_S, self._limits.quiet_s * 2.0 ** max(0, recent - 1)) if recent else 0.0
@@ -446,7 +444,6 @@ class Entry:
         return self._made_of(await listed(self.spec, limits.start_timeout_s, limits.max_bytes))
 
     def _made_of(self, found: Listed) -> KeptList:
-        """Documents of the tools of a list, and the list kept. What cannot be a tool costs a line."""
         made: list[Protocol] = []
         skipped = list(found.notes)
         for tool in found.tools:

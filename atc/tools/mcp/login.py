@@ -67,8 +67,6 @@ class _Provider(OAuthClientProvider):
 
 
 class _Guard:
-    """Who may give the token: the server's own host, or one that the user agrees to."""
-
     def __init__(self, spec: ServerSpec, talk: Talk) -> None:
         self._talk = talk
         self._issuer = spec.oauth.issuer if spec.oauth is not None else ""

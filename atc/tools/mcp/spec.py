@@ -362,8 +362,6 @@ def _oauth(raw: Any, filled: _Filled, where: str) -> OAuthOptions:
 
 
 class _Filled:
-    """Puts environment variables in the place of ``${NAME}`` and remembers their values, which are secrets."""
-
     def __init__(self, where: str) -> None:
         self._where = where
         self.values: dict[str, str] = {}

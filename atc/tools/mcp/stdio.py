@@ -153,8 +153,6 @@ class _Incoming(_Stream):
 
 
 class _Outgoing(_Stream):
-    """The messages to the server, written by whoever sends one."""
-
     def __init__(self, process: Process) -> None:
         self._process = process
 

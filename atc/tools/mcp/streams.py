@@ -124,8 +124,6 @@ async def looked_at(
 
 
 class _Stream:
-    """A stream with what it wraps."""
-
     def __init__(self, inner: Any, asked: dict[Any, None]) -> None:
         self._inner, self._asked = inner, asked
 
@@ -161,8 +159,6 @@ class _Outgoing(_Stream):
 
 
 class _Incoming(_Stream):
-    """Changes the answers to those."""
-
     def __init__(self, inner: Any, asked: dict[Any, None], looked: Looked) -> None:
         super().__init__(inner, asked)
         self._looked = looked
@@ -190,7 +186,6 @@ class _Incoming(_Stream):
 
 
 def _name(params: dict[str, Any]) -> None:
-    """Let the ``_meta`` of a message name what is carried."""
     headers, before = carried(), params.get("_meta") or {}
     meta = {**headers, **before}  # what the SDK wrote stays: where it has a span of its own, that is between
     for key in propagate.get_global_textmap().fields | {"traceparent", "tracestate", "baggage"}:

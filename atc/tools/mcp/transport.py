@@ -160,7 +160,6 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 def _ensure_sendable(label: str, arguments: dict[str, Any]) -> None:
-    """Raise ToolError for what JSON does not have: half characters, NaN."""
     try:
         _ENCODER.encode(arguments).encode()
     except (ValueError, TypeError, RecursionError) as error:

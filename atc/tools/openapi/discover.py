@@ -75,8 +75,6 @@ _MAX_NAMED, _MAX_ROOTS = 8, 3
 
 @dataclass(frozen=True)
 class _Lead:
-    """A place that a page names; relative URLs of it count against ``base``."""
-
     url: str
     named_by: str
     base: str = ""
@@ -246,7 +244,6 @@ def _named_in(page: Page) -> Iterator[str]:
 
 
 def _named_by_json(value: Any) -> Iterator[str]:
-    """The documents that a linkset (RFC 9264) or Swagger UI's configuration names."""
     if not isinstance(value, dict):
         return
     linkset, urls = value.get("linkset"), value.get("urls")

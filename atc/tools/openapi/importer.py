@@ -143,8 +143,6 @@ def read_openapi(
 
 @dataclass(frozen=True)
 class _Chosen:
-    """An operation to read: its name, which is the same whatever else is chosen, and the patterns that chose it."""
-
     found: Found
     name: str
     patterns: list[str]
