@@ -348,9 +348,7 @@ async def _in_a_thread(
     try:
         return await asyncio.shield(asyncio.wrap_future(await asyncio.shield(starting)))
     except asyncio.CancelledError:
-        starting.add_done_callback(
-            lambda begun: begun.result().add_done_callback(closed_late)
-        )
+        starting.add_done_callback(lambda begun: begun.result().add_done_callback(closed_late))
         raise
 
 
