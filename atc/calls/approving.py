@@ -264,7 +264,6 @@ class Approving:
             await self._as_decided(self._request(attempt), attempt, parked.decision)
 
     def _refuse_again(self, attempt: Attempt) -> None:
-        """Refuse what this process was refused in the same words."""
         refusal, by = self._denied.get(attempt.key, (None, None))
         if refusal is not None and by == "user":
             attempt.refused_by = by
@@ -493,7 +492,7 @@ def _not_asked(request: ApprovalRequest) -> str:
     from atc.calls.permissions.permissions import Permissions, suspicion, to_allow_suspect
     from atc.wording.origins import ONE_YES
 
-    rules = Permissions.default()
+    rules = Permissions()
     decision = Guard(rules, Who(), ask_at_terminal).decision(request)
     why = f"{suspicion(request, decision)}, and nobody could be asked about that ({ONE_YES})"
     return f"{why}{to_allow_suspect(request, decision, rules)}"

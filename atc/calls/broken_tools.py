@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
@@ -45,14 +45,10 @@ class BrokenTools:
             (:meth:`compare`). It keeps what it found.
     """
 
-    banned: InitVar[Mapping[str, tuple[Replacement, ...]]]
+    _banned: dict[str, tuple[Replacement, ...]]
     name_now: NameNow
     alike: Alike = nothing_alike
-    _banned: dict[str, tuple[Replacement, ...]] = field(default_factory=dict)
     _sources: dict[str, SourceKey | None] = field(default_factory=dict)
-
-    def __post_init__(self, banned: Mapping[str, tuple[Replacement, ...]]) -> None:
-        self._banned.update(banned)
 
     def __contains__(self, tool: object) -> bool:
         return tool in self._banned
@@ -155,7 +151,6 @@ class BrokenTools:
 
 
 def _same_request(arguments: Mapping[str, Any], entry: CallEntry, replacement: Replacement) -> bool:
-    """Return whether two services may have got one request: all matched arguments are equal, or none is matched."""
     return all(
         _plain(arguments.get(mine)) == _plain(entry.arguments.get(theirs)) for mine, theirs in replacement.arguments
     )

@@ -124,7 +124,7 @@ class Broker:
     def __post_init__(self) -> None:
         if self.journal.parked:
             self.approval.check_decisions(self.journal.parked.of_number.values())
-        self.broken_tools = BrokenTools(self.journal.banned, self.name_now, self.alike)
+        self.broken_tools = BrokenTools(dict(self.journal.banned), self.name_now, self.alike)
         policy = self.policy
         self.repairs = ArgumentRepairs(self.redactor)
         exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
@@ -265,15 +265,7 @@ class Broker:
         inputs: Mapping[str, Any] | None = None,
         origins: CallOrigins | None = None,
     ) -> None:
-        """Commit what the last program did, which succeeded, and begin the next stage (:mod:`atc.calls.journal`).
-
-        Programs of the next stage are no revisions of it. Its reads are not replayed; its writes are neither demanded
-        nor done again.
-
-        Args:
-            new_request: the user asks for something new, so a write may equal one of an earlier stage.
-            inputs: values of earlier stages, for the programs of this one; JSON values and bytes.
-            origins: where they came from, as far as that was found.
+        """Commit what the last program did, which succeeded, and begin the next stage (:meth:`Journal.begin_stage`).
 
         Raises:
             ValueError: an input is neither a JSON value nor bytes.
@@ -511,7 +503,6 @@ class Broker:
         return self._end(attempt).reply
 
     def _compare(self, attempt: Attempt, value: Any, *, failed: bool = False) -> None:
-        """Note where a read that is made again says something else than before its run waited."""
         if not attempt.reads:
             return
         parked, reads_again = self.journal.parked, self.journal.reads_again

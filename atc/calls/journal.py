@@ -392,7 +392,6 @@ class Journal:
         self._begin_round(last, after)
 
     def _begin_round(self, last: int, after: int) -> None:
-        """Let no read answer a call any more whose number is in this range."""
         reads = [entry for entry in self.entries.values() if entry.effect is Effect.READ and not entry.after_parked]
         failed = [e for e in reads if e.state in ("refused", "unknown") and e.attempt == self.attempt]
         answering = [e for of_key in self._successes.values() for e in of_key if e.effect is Effect.READ]
@@ -843,7 +842,6 @@ class Journal:
     # -- programs and stages ------------------------------------------------------------------------------------------
 
     def _is_earlier(self, entry: CallEntry) -> bool:
-        """Return whether another program made a call than the one that runs."""
         return entry.number not in self._own or (entry.stage, entry.attempt) < (self.stage, self.attempt)
 
     def _is_under_way(self, entry: CallEntry) -> bool:
@@ -901,10 +899,7 @@ class Journal:
             raise ValueError(f"call {number} was never sent")
 
     def _apply_other(self, record: dict[str, Any]) -> None:
-        """Read back what is no record of a call."""
-        if "start" in record:
-            self._goes_on = record["start"]
-        if self.parked.apply(record, self.reads_again.round) or self._starts.apply(record):
+        if self.parked.apply(record, self.reads_again.round):
             return
         kinds: dict[str, Callable[[dict[str, Any]], None]] = {
             "stage": self._apply_stage,
@@ -915,8 +910,14 @@ class Journal:
             "apply": self._apply_plan,
             "settled": self._apply_settled,
             "undo": self._apply_undo,
+            "start": self._apply_start,
+            "reply": self._starts.apply_reply,
         }
         kinds[next((kind for kind in record if kind in kinds), "")](record)
+
+    def _apply_start(self, record: dict[str, Any]) -> None:
+        self._starts.apply_start(record)
+        self._goes_on = record["start"]
 
     def _apply_settled(self, record: dict[str, Any]) -> None:
         from atc.calls.settled import read_settled

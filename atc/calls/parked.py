@@ -405,7 +405,6 @@ def _shown(value: Any) -> str:
 
 
 def _read_parked(record: dict[str, Any]) -> ParkedCall:
-    """Raises ValueError, KeyError or TypeError for a record of another form."""
     number, at, until = record["pending"], record["at"], record["until"]
     key = CallKey(record["tool"], record["key"], source_of(record.get("source")))
     texts = (key.tool, key.digest, *record["parts"].values())
@@ -432,7 +431,6 @@ def decision_record(number: int, decision: Decision) -> dict[str, Any]:
 
 
 def _read_decision(record: dict[str, Any]) -> tuple[int, Decision]:
-    """Raises ValueError, KeyError or TypeError for a record of another form."""
     number, signature = record["decision"], record.get("signature", "")
     decision = Decision(record["yes"], record["by"], record["at"], signature)
     texts = (decision.by, signature)

@@ -286,7 +286,6 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _columns(text: str) -> int:
-    """Columns of a terminal that a text takes, at most: a mark is counted as a letter."""
     return sum(2 if unicodedata.east_asian_width(character) in ("W", "F") else 1 for character in text)
 
 

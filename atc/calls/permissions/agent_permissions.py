@@ -55,36 +55,25 @@ def permissions_of(
 
 
 def permissions_named(settings: Settings) -> Permissions | None:
-    """Return those that the settings name: of a file, or of read-only mode; ``None`` where they name none.
+    """Return those of the file that the settings name, or the user's own, or of read-only mode; ``None`` without any.
 
     Raises:
         UsageError: there is no such file.
         SettingsError: something in it is not understood.
     """
-    path = permissions_file(settings)
+    path = settings.permissions or (user_path() if user_path().exists() else None)
     if path is None and not settings.read_only:
         return None
     from atc.calls.permissions.permissions import Permissions
 
     if path is not None:
         return Permissions.load(path, read_only=settings.read_only)
-    return Permissions.default(read_only=True)
-
-
-def permissions_file(settings: Settings) -> Path | None:
-    """Return the file that the settings name, or the user's own; ``None`` where there is none."""
-    return settings.permissions or user_file()
+    return Permissions(read_only=True)
 
 
 def user_path() -> Path:
     """Return where a file counts without being named, in the user's configuration folder."""
     return platformdirs.user_config_path("atc") / FILE
-
-
-def user_file() -> Path | None:
-    """Return the file in the user's configuration folder, if it is there."""
-    path = user_path()
-    return path if path.exists() else None
 
 
 Tools = Toolset | Iterable[Tool | Callable[..., Any]]

@@ -15,7 +15,7 @@ from typing import Any
 from atc import wording
 from atc._records.origins import CallOrigins
 from atc._records.records import DataFlow
-from atc.calls.approval import ApprovalRequest
+from atc.calls.approval import ApprovalRequest, nobody_knows
 from atc.calls.permissions.approvers import Approvers
 from atc.calls.permissions.document import Section, read_document
 from atc.calls.permissions.facts import (
@@ -31,7 +31,7 @@ from atc.calls.permissions.facts import (
     Who,
 )
 from atc.calls.permissions.lines import AFTER_UNTRUSTED, allowing, allowing_from, granting
-from atc.calls.permissions.origins import CallSources, ProtocolOf, unknown_tool
+from atc.calls.permissions.origins import CallSources, ProtocolOf
 from atc.calls.permissions.patterns import Patterns, Reader, effect_of, patterns_of, surely_names
 from atc.calls.permissions.strangers import Strangers
 from atc.calls.permissions.tool_tables import ToolTable, said_of
@@ -42,10 +42,6 @@ from atc.schemas.protocol import Protocol
 from atc.tools.kept import KIND
 from atc.tools.tool import Tool, Toolset
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The user's permissions: of all rules that speak of a call the strictest counts: deny, then ask, then allow.
-
-
 _ALL = Section()
 _ORDER: tuple[tuple[Verdict, bool], ...] = (("deny", False), ("ask", True), ("ask", False), ("allow", False))
 """Verdicts, and whether the call waits for approval, from the strictest on."""
@@ -53,7 +49,7 @@ _ORDER: tuple[tuple[Verdict, bool], ...] = (("deny", False), ("ask", True), ("as
 
 @dataclass(frozen=True)
 class Permissions:
-    """Decides what may be called unasked, by whom, and how often.
+    """Decides what may be called unasked, by whom, and how often. Without rules reads are, and all else is asked about.
 
     Attributes:
         rules: of the file, in its order.
@@ -76,11 +72,6 @@ class Permissions:
     approvers: Approvers = field(default_factory=Approvers)
     tools: Sequence[tuple[Patterns, ToolTable]] = ()
     strangers: Strangers = field(default_factory=Strangers)
-
-    @classmethod
-    def default(cls, *, read_only: bool = False) -> Permissions:
-        """Return those without a file: reads are allowed, all else is asked about; or refused, in read-only mode."""
-        return cls(read_only=read_only)
 
     @classmethod
     def load(cls, path: str | Path, *, read_only: bool = False) -> Permissions:
@@ -120,7 +111,7 @@ class Permissions:
         *,
         untrusted: Sequence[str] = (),
         author_saw: Sequence[str] = (),
-        protocol_of: ProtocolOf = unknown_tool,
+        protocol_of: ProtocolOf = nobody_knows,
     ) -> Decision:
         """Return what is said of a call.
 
@@ -269,7 +260,6 @@ class Permissions:
         return tools if all(new is old for new, old in zip(made, tools.values(), strict=True)) else Toolset(made)
 
     def _graded(self, tool: Tool) -> Tool:
-        """Return a tool as the permissions take it; a kept program has its effect from the tools that it calls."""
         if tool.kept is None:
             return self._keyed(tool.graded(self.effect(tool.protocol)))
         inner = {name: self._graded(each) for name, each in tool.inner.items()}

@@ -53,7 +53,7 @@ class Guards:
     """
 
     def __init__(self, permissions: Permissions | None, settings: Settings) -> None:
-        found = permissions or permissions_named(settings) or Permissions.default()
+        found = permissions or permissions_named(settings) or Permissions()
         self.permissions = found.reading_only() if settings.read_only else found
         self.audit = AuditLog(settings.audit, Redactor(settings.secrets))
         self._limiters: dict[str, Limiter] = {}
