@@ -25,7 +25,7 @@ from atc.calls.approval import (
     ask_at_terminal,
     question_of,
 )
-from atc.calls.attempt import Attempt, cut_arguments
+from atc.calls.attempt import ArgumentOrigins, Attempt, cut_arguments
 from atc.calls.contract import CallReply
 from atc.calls.entry import CallEntry, CallKey
 from atc.calls.json_values import copied
@@ -38,7 +38,6 @@ from atc.result import Effect, RefusedBy
 from atc.wording import plans
 
 if TYPE_CHECKING:
-    from atc.calls.argument_origins import ArgumentOrigins
     from atc.calls.broker import Broker
     from atc.calls.permissions.guard import Guard, Judged
 
@@ -128,10 +127,11 @@ class Approving:
         policy = self._approval.policy
         if self.origins is None:
             return
-        reads = attempt.reads and (policy is None or policy.reads(attempt.granted.protocol))
+        rules = None if policy is None else policy.permissions
+        reads = attempt.reads and (rules is None or rules.effect(attempt.granted.protocol) is Effect.READ)
         strangers = frozenset() if reads else self._broker.strangers()
         of_strangers = not reads and (bool(strangers) or self.author_saw_any())
-        if not of_strangers and not (policy is not None and policy.permissions.needs_origins):
+        if not of_strangers and not (rules is not None and rules.needs_origins):
             return
         await self._follow(attempt)
         if of_strangers:

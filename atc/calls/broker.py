@@ -26,7 +26,7 @@ from atc.calls.approval import Approval
 from atc.calls.approving import Approving
 from atc.calls.argument_repairs import ArgumentRepairs
 from atc.calls.at_most_once import refuse_repetition, same_call, still_in_doubt
-from atc.calls.attempt import Attempt, as_json
+from atc.calls.attempt import ArgumentOrigins, Attempt, as_json
 from atc.calls.broken_tools import Alike, BrokenTools, nothing_alike
 from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallReply, CallRequest
@@ -46,7 +46,6 @@ from atc.tools.tool import Tool, Toolset
 
 if TYPE_CHECKING:
     from atc.calls.applying import Applying
-    from atc.calls.argument_origins import ArgumentOrigins
 
 __all__ = ["Broker", "CallPolicy", "Stage", "check_schemas"]
 

@@ -41,15 +41,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from atc import wording
 from atc._records.origins import CallOrigins
 from atc._records.records import Replacement
-from atc.calls.entry import (
-    CallEntry,
-    CallKey,
-    EarlierReads,
-    KnownTools,
-    Unread,
-    call_key,
-    same_tool,
-)
+from atc.calls.entry import CallEntry, CallKey, EarlierReads, KnownTools, Unread, call_key, same_tool
 from atc.calls.idempotency import SentKey
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
 from atc.calls.journal_records import (
@@ -73,8 +65,6 @@ from atc.calls.parked import (
     ParkedCalls,
     ReadsAgain,
     decision_record,
-    read_reads_again,
-    reads_again_record,
 )
 from atc.calls.program_start import ProgramStart, ReplyTimes, Starts, digest_of_text
 from atc.errors import CallRefused, JournalError, UsageError
@@ -388,7 +378,7 @@ class Journal:
         after = first if 0 <= now - self.parked.since <= seconds else 0  # a clock may have been set back
         after = max(after, self.parked.last_made(self.before))
         last = max(max(self.entries, default=0), self.parked.last)
-        self._append(reads_again_record(last, after), sync=False)
+        self._append({"reads_again": last, "after": after}, sync=False)
         self._begin_round(last, after)
 
     def _begin_round(self, last: int, after: int) -> None:
@@ -485,7 +475,7 @@ class Journal:
         def note(number: int, passed_s: float) -> None:
             self._append({"reply": number, "passed": passed_s, "of": start.seed}, sync=False)
 
-        return ReplyTimes(self._starts.said(start), note)
+        return ReplyTimes(self._starts.said[start.seed], note)
 
     def begin_attempt(self) -> None:
         """Begin a new program, which may claim earlier successes again, from the first one on."""
@@ -899,12 +889,13 @@ class Journal:
             raise ValueError(f"call {number} was never sent")
 
     def _apply_other(self, record: dict[str, Any]) -> None:
-        if self.parked.apply(record, self.reads_again.round):
-            return
         kinds: dict[str, Callable[[dict[str, Any]], None]] = {
             "stage": self._apply_stage,
             "ban": self._apply_ban,
-            "reads_again": lambda record: self._begin_round(*read_reads_again(record)),
+            "run_key": self._apply_run_key,
+            "pending": lambda record: self.parked.apply_pending(record, self.reads_again.round),
+            "decision": self.parked.apply_decision,
+            "reads_again": self._apply_reads_again,
             "reads_after": self._apply_reads_after,
             "plan": self._apply_plan,
             "apply": self._apply_plan,
@@ -918,6 +909,15 @@ class Journal:
     def _apply_start(self, record: dict[str, Any]) -> None:
         self._starts.apply_start(record)
         self._goes_on = record["start"]
+
+    def _apply_run_key(self, record: dict[str, Any]) -> None:
+        self.parked.run_key = str(record["run_key"])
+
+    def _apply_reads_again(self, record: dict[str, Any]) -> None:
+        last, after = record["reads_again"], record["after"]
+        if type(last) is not int or type(after) is not int:
+            raise ValueError("not which reads are made again")
+        self._begin_round(last, after)
 
     def _apply_settled(self, record: dict[str, Any]) -> None:
         from atc.calls.settled import read_settled

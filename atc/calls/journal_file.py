@@ -57,7 +57,8 @@ class JournalFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.name = path, str(path)
+        self.marks = boot_id()  # until the next start of the machine, what was not synced can be read
         self._file: BinaryIO | None = None
         try:
             self._open()
@@ -67,16 +68,6 @@ class JournalFile:
         except JournalError:
             self.close()
             raise
-
-    @property
-    def name(self) -> str:
-        """Return its path."""
-        return str(self.path)
-
-    @property
-    def marks(self) -> str:
-        """Return what names this start of the machine: until the next one, what was not synced can be read."""
-        return boot_id()
 
     def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
         """Read all records back (:meth:`Records.read`). One that a crash cut short at the very end is dropped."""

@@ -114,7 +114,7 @@ class Starts:
         self._known: dict[_Known, ProgramStart] = {}
         self._to_come: list[tuple[_Known, ProgramStart]] = []  # of the stages that are begun anew
         self._met: set[_Known] = set()
-        self._said: dict[str, dict[int, float]] = {}  # by the seed of a start
+        self.said: dict[str, dict[int, float]] = {}  # how long one had run at its replies, by the seed of its start
 
     def find(self, program: str, stage: int, request: int) -> ProgramStart | None:
         """Return the start of a program that ran before in this stage; ``None`` for a new one."""
@@ -131,24 +131,20 @@ class Starts:
         """Return the latest start of a program, and how long it had run at its replies; ``None`` for a new one."""
         asked = digest_of_text(program)
         found = [start for known, start in self._known.items() if known.program == asked]
-        return (found[-1], dict(self._said[found[-1].seed])) if found else None
+        return (found[-1], dict(self.said[found[-1].seed])) if found else None
 
     def add(self, program: str, stage: int, request: int, start: ProgramStart) -> dict[str, Any]:
         """Note the start of a program, and return its record."""
         known = _Known(request, stage, digest_of_text(program))
-        self._known[known], self._said[start.seed] = start, {}
+        self._known[known], self.said[start.seed] = start, {}
         return {"start": known.program, "at": start.at, "seed": start.seed, "of": [request, stage]}
-
-    def said(self, start: ProgramStart) -> dict[int, float]:
-        """Return how long a program had run at its replies, by their numbers."""
-        return self._said[start.seed]
 
     def apply_reply(self, record: dict[str, Any]) -> None:
         """Read back how long a program had run."""
         number, passed_s = record["reply"], record["passed"]
         if type(number) is not int or type(passed_s) not in (int, float) or not 0 <= passed_s < MOST_PASSED_S:
             raise ValueError("not how long a program had run")
-        self._said[record["of"]][number] = passed_s
+        self.said[record["of"]][number] = passed_s
 
     def apply_start(self, record: dict[str, Any]) -> None:
         """Read back the start of a program."""
@@ -159,7 +155,7 @@ class Starts:
         if known in self._known:
             raise ValueError("this program was started before")
         start = self._known[known] = ProgramStart(record["at"], record["seed"])
-        self._said[start.seed] = {}
+        self.said[start.seed] = {}
 
     def begin_again(self) -> None:
         """Expect the programs of all stages once more, in their order: what acts begins anew in a later stage."""

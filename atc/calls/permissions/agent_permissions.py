@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -117,26 +117,27 @@ def approval_of(permissions: Permissions | None, approve: Approve | Approval | N
 
     choice = _Chosen(chosen, explicit=approve is not None or settings.approve is not None)
     audit = AuditLog(settings.audit, Redactor(settings.secrets))
-    guard = Guard(permissions, Who(), choice.ask, audit, choice=choice)
+    guard = Guard(permissions, Who(), choice.ask, audit, choice=choice.unasked)
     return replace(chosen, policy=guard)
 
 
+@dataclass(frozen=True)
 class _Chosen:
-    """An agent's choice, where the permissions leave something open (:class:`atc.calls.permissions.guard.Choice`).
+    """An agent's choice, where the permissions leave something open (:data:`atc.calls.permissions.guard.Choice`).
 
-    Args:
+    Attributes:
         approval: the choice.
         explicit: somebody made it; else it is the default.
     """
 
-    def __init__(self, approval: Approval, *, explicit: bool) -> None:
-        self._approval, self._explicit = approval, explicit
+    approval: Approval
+    explicit: bool
 
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
-        choice = self._approval.approve
-        warned = bool(request.warnings) and self._approval.warnings == "ask"
+        choice = self.approval.approve
+        warned = bool(request.warnings) and self.approval.warnings == "ask"
         ordinary = not (warned or request.instead_of or request.is_repeat or request.of_session or decision.suspect)
-        if choice == "never" and self._explicit and decision.effect is not Effect.READ:
+        if choice == "never" and self.explicit and decision.effect is not Effect.READ:
             return Refusal("calls with effects are not approved in this run", by_user=True)
         if decision.verdict == "allow" and ordinary:
             return True
@@ -155,7 +156,7 @@ class _Chosen:
 
     async def ask(self, request: ApprovalRequest) -> Verdicts:
         """Ask as the choice says."""
-        choice = self._approval.approve
+        choice = self.approval.approve
         if choice == "park":  # writes wait before they come here
             return Refusal("it needs approval, and a read does not wait for one")
         answer = choice(request) if callable(choice) else approvals.ask_at_terminal(request)

@@ -23,8 +23,6 @@ Why = Literal["rule", "default", "read_only", "grant"]
 
 LOCAL = "local"
 """The principal of whoever runs this process, and of a client over pipes, which started it."""
-
-
 EVERYONE = "*"
 """The section of principals that have none of their own."""
 MOST = 1_000_000

@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
-from typing import Protocol as Interface
 
 from atc.calls.approval import Approval, ApprovalRequest, EarlierWrites, Parked, Refusal, Verdicts
 from atc.calls.permissions.audit import AuditLog, Verdict
@@ -107,19 +106,14 @@ Ask = Callable[[ApprovalRequest], Verdicts | Awaitable[Verdicts]]
 """Asks somebody: ``True`` for a yes, ``False`` for a no; a refusal where nobody could be asked, and why."""
 
 
-class Choice(Interface):
-    """Describes what holds where the permissions want a question, or allow (:mod:`.agent_permissions`)."""
-
-    def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
-        """Return the answer that needs no question; ``None`` where somebody is asked."""
+Choice = Callable[[ApprovalRequest, Decision], Literal[True] | Refusal | None]
+"""Returns the answer that needs no question, where the permissions want one, or allow; ``None`` where somebody is asked
+(:mod:`.agent_permissions`)."""
 
 
-class AlwaysAsks:
-    """Every question is put, and what the permissions allow is allowed, if nothing is odd about it."""
-
-    def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | None:
-        """Return ``True`` for what is allowed."""
-        return True if decision.verdict == "allow" and not (decision.suspect or is_odd(request)) else None
+def always_asks(request: ApprovalRequest, decision: Decision) -> Literal[True] | None:
+    """Return ``True`` for what is allowed, if nothing is odd about it: every question is put."""
+    return True if decision.verdict == "allow" and not (decision.suspect or is_odd(request)) else None
 
 
 def is_odd(request: ApprovalRequest) -> bool:
@@ -149,21 +143,17 @@ class Guard:
         *,
         run: str = "",
         limiter: Limiter | None = None,
-        choice: Choice | None = None,
+        choice: Choice = always_asks,
     ) -> None:
         self.permissions, self.client, self.run = permissions, client, run
         self._ask, self._audit, self._limiter = ask, audit, limiter or Limiter()
-        self._choice: Choice = choice or AlwaysAsks()
+        self._choice = choice
 
     def of_run(self, run_id: str) -> Guard:
         """Return the same, for one run: its id stands in the audit."""
         made = copy(self)
         made.run = run_id
         return made
-
-    def reads(self, protocol: Protocol) -> bool:
-        """Return whether a tool is taken for one that only reads."""
-        return self.permissions.effect(protocol) is Effect.READ
 
     def holds(self, call: ParkedCall) -> bool:
         """Return whether the decision about a parked call is of somebody who may decide."""
@@ -249,7 +239,7 @@ class Guard:
             return Refusal(refusal(decision, self.permissions))
         if decision.verdict == "allow" and decision.effect is Effect.READ and not is_odd(request):
             return True
-        answer = self._choice.unasked(request, decision)
+        answer = self._choice(request, decision)
         if isinstance(answer, Refusal) and not answer.by_user:
             return self._with_line(answer, request, decision)
         return answer

@@ -6,8 +6,9 @@ about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -184,20 +185,15 @@ class Permissions:
         lines = [AFTER_UNTRUSTED] if "author" in suspect else []
         if "origins" in suspect:
             known = {path: call.at(path) for path in untrusted}
-            found = allowing_from(call.protocol.name, client.principal, known, self._writes_strange(call))
+            found = allowing_from(call.protocol.name, client.principal, known, partial(self._may_be_strange, call))
             return "\n".join([*lines, found]) if found else ""
         if rule is None:
             lines.append(allowing(call.protocol.name, client.principal))
         return "\n".join(filter(None, lines))
 
-    def _writes_strange(self, call: CallSources) -> Callable[[str], bool]:
-        """Return what says whether a tool may answer what strangers write; one that nobody knows may."""
-
-        def says(tool: str) -> bool:
-            protocol = call.protocol_of(tool)
-            return protocol is None or self.is_untrusted(protocol)
-
-        return says
+    def _may_be_strange(self, call: CallSources, tool: str) -> bool:
+        protocol = call.protocol_of(tool)
+        return protocol is None or self.is_untrusted(protocol)
 
     def is_untrusted(self, protocol: Protocol) -> bool:
         """Return whether strangers write what a tool answers."""
@@ -261,12 +257,10 @@ class Permissions:
 
     def _graded(self, tool: Tool) -> Tool:
         if tool.kept is None:
-            return self._keyed(tool.graded(self.effect(tool.protocol)))
+            graded = tool.graded(self.effect(tool.protocol))
+            return graded.bearing(said_of(self.tools, tool.protocol, lambda table: table.key)) if self.tools else graded
         inner = {name: self._graded(each) for name, each in tool.inner.items()}
         return tool if all(inner[name] is each for name, each in tool.inner.items()) else tool.with_inner(inner)
-
-    def _keyed(self, tool: Tool) -> Tool:
-        return tool.bearing(said_of(self.tools, tool.protocol, lambda table: table.key)) if self.tools else tool
 
     def conditional(self, client: Caller, protocol: Protocol) -> list[Rule]:
         """Return the rules that speak of some calls of a tool, by their arguments."""
