@@ -8,10 +8,11 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
-from atc._host.blocking import each_of, wait_for
+from atc._host.blocking import each_of, in_thread, wait_for
 from atc._host.loading import refuse_within_import
 from atc._host.redaction import Redactor
 from atc._records.events import Event
@@ -276,7 +277,7 @@ class Agent:
         self, run_id: str, *, answer: Any = None, images: Images = (), reply: str | None = None, trust_run: bool = False
     ) -> Result[Any]:
         """:meth:`resume` for asynchronous code."""
-        stored = await asyncio.to_thread(self.store.find, run_id)  # a trace may be long
+        stored = await in_thread(self.store.find, run_id)  # a trace may be long
         return await self._go_on(stored, answer=answer, images=images, reply=reply, trust_run=trust_run)
 
     def approve(
@@ -343,8 +344,8 @@ class Agent:
 
         if done is None:
             return await settle_run(self, run_id, calls)
-        stored = await asyncio.to_thread(self.store.find, run_id)
-        return await asyncio.to_thread(settle_by_hand, stored, calls, done=done, by=by)
+        stored = await in_thread(self.store.find, run_id)
+        return await in_thread(settle_by_hand, stored, calls, done=done, by=by)
 
     def undo(self, run_id: str, *, dry_run: bool = False) -> UndoneRun:
         """Undo what a run did, by the inverses that the permissions or ``@tool(undo=…)`` name, the newest first.
@@ -461,7 +462,7 @@ class Agent:
         """:meth:`apply` for asynchronous code."""
         from atc.run.apply import apply_plan  # most runs apply no plan
 
-        return await apply_plan(self, await asyncio.to_thread(self.store.find, run_id), by=by, key=key)
+        return await apply_plan(self, await in_thread(self.store.find, run_id), by=by, key=key)
 
     def keep(self, run_id: str, name: str, **options: Unpack[KeepOptions]) -> Tool:
         """Keep the program of a run that answered as a tool, which :meth:`call` calls without a model.
@@ -493,7 +494,7 @@ class Agent:
         """:meth:`keep` for asynchronous code."""
         from atc.run.keeping import keep_run  # most runs are not kept
 
-        return await keep_run(self, await asyncio.to_thread(self.store.find, run_id), name, **options)
+        return await keep_run(self, await in_thread(self.store.find, run_id), name, **options)
 
     async def _go_on(
         self,
@@ -509,12 +510,12 @@ class Agent:
         turn: Upcoming | None = None,
     ) -> Result[Any]:
         """``seconds``: those that it has beside the settings'. ``turn``: its place in a conversation that is open."""
-        if ((await asyncio.to_thread(stored.last, "run_started")) or {}).get("applies"):
+        if ((await in_thread(stored.last, "run_started")) or {}).get("applies"):
             from atc.run.apply import apply_plan
 
             return await apply_plan(self, stored, resumed=True, reply=reply, listener=listener)
         given = self._given_strategy is not None
-        started = await asyncio.to_thread(resumable, stored, trust_run=trust_run, strategy_given=given)
+        started = await in_thread(resumable, stored, trust_run=trust_run, strategy_given=given)
         if started.get("strategy") == GIVEN and not given:
             from atc.run.calling import with_kept_again
             from atc.run.given_program import run_given  # the checker comes with it
@@ -522,7 +523,7 @@ class Agent:
             agent, dry_run = await with_kept_again(self, stored, trust_run=trust_run), bool(started.get("dry_run"))
             return (await run_given(agent, None, revises=stored.run_id, dry_run=dry_run, listener=listener)).result
         strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)
-        request = await asyncio.to_thread(resumed_request, stored, started, answer, self._answer, images, reply)
+        request = await in_thread(resumed_request, stored, started, answer, self._answer, images, reply)
         request = replace(request, seconds=seconds, turn=turn)
         return await self._begin(
             request, resumed=stored, strategy=strategy, opened_by=name, model=model, listener=listener
@@ -537,7 +538,7 @@ class Agent:
         try:
             await self._resources.aclose()
         finally:
-            await asyncio.to_thread(self.store.close)
+            await in_thread(self.store.close)
 
     def __enter__(self) -> Self:
         return self
@@ -590,8 +591,8 @@ class Agent:
                 stack.push_async_callback(asyncio.wait, [asyncio.create_task(self._prune(run.broker.journal))])
             try:
                 if resumed is not None:
-                    await asyncio.to_thread(run.with_author().restore, resumed)
-                    await asyncio.to_thread(run.kept.restore, resumed)
+                    await in_thread(run.with_author().restore, resumed)
+                    await in_thread(run.kept.restore, resumed)
                     await self._settle(run, resumed)
                 result = await solved(run, strategy, resumed)
             except BaseException as error:
@@ -626,7 +627,7 @@ class Agent:
         run_id = known.run_id if known is not None else run_id or new_run_id()
         stored = resumed or (self.store.run(run_id) if self.settings.keep_runs else None)
         if resumed is not None and self._approval.policy is None:
-            await asyncio.to_thread(check_rules, resumed)
+            await in_thread(check_rules, resumed)
         telemetry = self._telemetry
         redactor = Redactor([*self.settings.secrets, *(telemetry.secrets if telemetry is not None else ())])
         observed = stack.enter_context(telemetry.run(self.tools, redactor)) if telemetry is not None else None
@@ -697,9 +698,16 @@ class Agent:
         await settle_resumed(self, journal, resumed, run.emit)
 
     async def _prune(self, journal: Journal) -> None:
+        """One at a time in a store, for one that stands would keep the thread of each."""
         await journal.written()  # the run counts, so its trace must be there
-        kept, days = self.settings.runs_kept, self.settings.runs_kept_days
-        await asyncio.to_thread(prune, self.store, kept, days=days, at_most=DELETED_AT_ONCE)
+        kept, days, where = self.settings.runs_kept, self.settings.runs_kept_days, self.store.where
+        if where not in _PRUNING:
+            _PRUNING.add(where)
+            pruning = asyncio.get_running_loop().run_in_executor(
+                None, partial(prune, self.store, kept, days=days, at_most=DELETED_AT_ONCE)
+            )
+            pruning.add_done_callback(lambda _: _PRUNING.discard(where))
+            await pruning
 
     def _learn(self, run: Run, request: Request, result: Result | None) -> None:
         """Nothing is learnt from a dry run: what its calls would have answered is not known."""
@@ -728,6 +736,10 @@ class Agent:
     def _asked_in(self, request: Request) -> AskUser:
         choice = request.ask_user if request.ask_user is not None and self._ask_user == "never" else self._ask_user
         return "never" if ASK_USER in self.tools else choice
+
+
+_PRUNING: set[str] = set()
+"""The stores of this process of which old runs are being deleted."""
 
 
 def _type_of(answer: Any) -> AnswerType:

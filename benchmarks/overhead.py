@@ -6,12 +6,13 @@ only reads. What is left when the model's and the tool's time is taken off stand
 program`` of the same program.
 
 ``--at-once N``: in place of that, so many agents of one process begin to write at once, two calls each, and what is
-counted is for how long their event loop stands still.
+counted is for how long their event loop stands still; with ``--sync-s S`` on a disk that takes so long for each sync.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,8 +20,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
+from unittest.mock import patch
 
 import typer
 
@@ -157,9 +160,14 @@ async def measure(runs: int) -> dict[str, Any]:
     return figures
 
 
-async def at_once(runs: int) -> dict[str, Any]:
-    """So many runs at once: seconds of all of them, and the longest stop of their event loop, with what of it is the
-    processor time of its own thread."""
+async def at_once(runs: int, sync_s: float = 0.0) -> dict[str, Any]:
+    """Seconds of so many runs at once, and of the longest stop of their event loop, with those that its own thread was
+    at work.
+
+    Args:
+        runs: so many.
+        sync_s: seconds that each sync of the disk takes longer.
+    """
     stops = [(0.0, 0.0)]
 
     async def beat() -> None:
@@ -174,6 +182,7 @@ async def at_once(runs: int) -> dict[str, Any]:
         given: dict[str, Any] = {"approve": "always", "sentence": False, "learn": False, "runs_dir": folder}
         models = [FakeModel([f"answer = double(n={n}) + double(n={n + runs})"]) for n in range(runs)]
         agents = [await stack.enter_async_context(Agent(tools, model=model, **given)) for model in models]
+        stack.enter_context(patch("os.fsync", partial(_synced, sync_s, os.fsync)))
         beating = asyncio.create_task(beat())
         began = time.perf_counter()
         results = await asyncio.gather(*(agent.arun("Double both.") for agent in agents))
@@ -183,6 +192,11 @@ async def at_once(runs: int) -> dict[str, Any]:
     longest, own = max(stops)
     late = sum(stop > 0.1 for stop, _ in stops)
     return {"runs at once": runs, "s": took, "longest stop, s": longest, "of it own": own, "stops over 0.1 s": late}
+
+
+def _synced(seconds: float, sync: Callable[[int], None], descriptor: int) -> None:
+    time.sleep(seconds)
+    sync(descriptor)
 
 
 def _print(figures: dict[str, Any]) -> None:
@@ -196,11 +210,12 @@ def _print(figures: dict[str, Any]) -> None:
 def main(
     runs: Annotated[int, typer.Option(min=1, help="Runs of either kind.")] = 30,
     together: Annotated[int, typer.Option("--at-once", help="Runs at once: measure the stops of their loop.")] = 0,
+    sync_s: Annotated[float, typer.Option(help="With --at-once: seconds that a sync of the disk takes.")] = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Measure the overhead of a run; exit with 1 where the target is missed."""
     if together:
-        print_json(found := asyncio.run(at_once(together)))
+        print_json(found := asyncio.run(at_once(together, sync_s)))
         raise typer.Exit(0 if found["longest stop, s"] <= TARGET_STOP else 1)
     figures = asyncio.run(measure(runs))
     print_json(figures) if as_json else _print(figures)

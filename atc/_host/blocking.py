@@ -10,9 +10,11 @@ import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
@@ -116,8 +118,10 @@ _IDLE_S = 10.0
 """Seconds after which a thread without work ends."""
 
 
-async def in_thread(work: Callable[[], T]) -> T:
+async def in_thread(work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
     """Run what blocks in a thread, with the caller's context variables. Cancelled, it goes on there, and nobody waits.
+
+    What may stand for long, a store, is done here: the few threads of :func:`asyncio.to_thread` are for work of ours.
 
     Raises:
         BaseException: whatever ``work`` raised.
@@ -125,14 +129,14 @@ async def in_thread(work: Callable[[], T]) -> T:
     if len(_BUSY) >= MOST_AT_ONCE:
         import anyio.to_thread  # few runs come here
 
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+        return await anyio.to_thread.run_sync(partial(work, *given, **named), abandon_on_cancel=True)
     try:
         worker = _IDLE.pop()
     except IndexError:
         worker = _Worker()
         worker.start()
     _BUSY.add(worker)
-    call = _Call(work)
+    call = _Call(partial(work, *given, **named))
     worker.given.put(call)
     if not _SOON.ends(call):
         await call.end()

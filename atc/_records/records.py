@@ -682,8 +682,7 @@ class PlanDifference(Record):
             ``changed_tool``: the tool is not what it was, or gone. ``too_many``: the plan has no further call.
             ``after_failure``: the planned call before it failed.
         planned: the call that the plan has there; ``None`` for ``too_many``.
-        arguments: which arguments are others, of ``arguments``.
-        parts: of ``changed_tool``, which parts of the tool are not what they were (:mod:`atc.calls.tool_digest`).
+        arguments: which arguments are others, of ``arguments``. ``parts``: those of the tool, of ``changed_tool``.
     """
 
     kind: DifferenceKind

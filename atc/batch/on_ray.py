@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import atc
+from atc._host.blocking import in_thread
 from atc._records.prices import Price
 from atc.batch.book import TaskResult, failed
 from atc.batch.limits import Ledger, Limits, Spent, Which
@@ -101,7 +102,7 @@ class OnRay(Executor):
         return cls(partial(_like, *_parts(agent)), address=address, store=agent.store)
 
     async def open(self, ledger: Ledger | None, slots: int) -> None:
-        await asyncio.to_thread(self._store.check)
+        await in_thread(self._store.check)
         self._ray = await self._stack.enter_async_context(joined(self._address, slots + 1))
         self._beacon = await asyncio.to_thread(self._lit)
         self._stack.push_async_callback(asyncio.to_thread, self._put_out)
@@ -171,7 +172,7 @@ class OnRay(Executor):
         try:
             while True:
                 await asyncio.wait((answer,), timeout=None if begun else LOOK_S)
-                if not begun and await asyncio.to_thread(lambda: stored.exists):
+                if not begun and await in_thread(lambda: stored.exists):
                     begun = True
                     started()
                 if answer.done():
@@ -351,7 +352,7 @@ class Worker:
             agent: Agent = cloudpickle.loads(made)()
             if not agent.settings.keep_runs:
                 return "the agent keeps no runs, so that they could not go on after a worker has died"
-            note = await asyncio.to_thread(agent.store.run(beacon[0]).note, BEACON)
+            note = await in_thread(agent.store.run(beacon[0]).note, BEACON)
             if note is None or note.get("token") != beacon[1]:
                 return (
                     f"it keeps its runs in {agent.store.where}, which is another place than the batch's: use a "

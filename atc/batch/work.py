@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from atc._host.blocking import in_thread
 from atc._records.events import Event
 from atc.batch.book import TaskResult, failed, task_result
 from atc.batch.limits import Ledger, Spending, SpendingModel
@@ -61,7 +62,7 @@ async def prepare(agent: Agent, *, money: bool) -> None:
         EnvironmentProblem: no model, not the isolation that was asked for, or the store of runs cannot be used.
         SettingsError: the batch is limited in money, and the model has no price.
     """
-    await asyncio.to_thread(agent.store.check)
+    await in_thread(agent.store.check)
     model = agent._resources.model()
     priced = model.name in agent.settings.prices or isinstance(model, NoModel)
     if money and not priced:
@@ -135,7 +136,7 @@ async def _run(
     task = job.task
     if agent.settings.keep_runs:
         stored = agent.store.run(job.run_id)
-        there = await asyncio.to_thread(_there, stored, again=job.again)
+        there = await in_thread(_there, stored, again=job.again)
         if isinstance(there, Result):
             return there
         if there:

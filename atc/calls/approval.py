@@ -28,7 +28,7 @@ from atc.wording import plans
 
 if TYPE_CHECKING:
     from atc.calls.parked import ParkedCall
-    from atc.calls.untrusted import Targets
+    from atc.calls.permissions.guard import Guard
     from atc.schemas.protocol import Protocol
 
 
@@ -175,7 +175,6 @@ class EarlierWrites(Interface):
 
     async def find(self, key: CallKey) -> EarlierWrite | None:
         """Return the same call of another run, if one did it or may have done it."""
-        ...
 
     def take(self, key: CallKey, known: EarlierWrite | None) -> EarlierWrite | None:
         """Note that this run is about to make a call, unless another run has taken it.
@@ -187,46 +186,9 @@ class EarlierWrites(Interface):
         Returns:
             The call of a run that was not asked about; nothing is noted then. Else ``None``.
         """
-        ...
 
     def settle(self, key: CallKey, outcome: Literal["done", "refused", "unknown"]) -> None:
         """Note that a call which was taken has ended. ``refused``: it surely was not done."""
-        ...
-
-
-class Judgement(Interface):
-    """What a policy says of one call: it is decided once, for its arguments can be large."""
-
-    @property
-    def denied(self) -> Refusal | None:
-        """Return why no choice can allow the call; ``None`` where one may."""
-        ...
-
-    @property
-    def ruled(self) -> Literal[True] | Refusal | None:
-        """Return what holds of the call without a question; ``None`` where a person or a function is asked."""
-        ...
-
-    @property
-    def waits(self) -> bool:
-        """Return whether the call waits for approval that is given elsewhere, whatever the choice is."""
-        ...
-
-    async def answer(self, request: ApprovalRequest) -> Verdicts:
-        """Answer, with a question where one is needed.
-
-        Args:
-            request: about the same call; it may say more of where its arguments come from.
-        """
-        ...
-
-    async def note(self, request: ApprovalRequest, parked: Parked) -> None:
-        """Write down what became of the call while it waits.
-
-        Raises:
-            AtcError, OSError: it cannot be written.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -246,50 +208,6 @@ class Parked:
     call: int
     who: str = ""
     why: str = ""
-
-
-class Policy(Interface):
-    """Rules that stand before the choice, and are asked about every call, reads too
-    (:mod:`atc.calls.permissions.guard`)."""
-
-    @property
-    def may_park(self) -> bool:
-        """Return whether a call may have to wait for approval that is given elsewhere."""
-        ...
-
-    def judge(self, request: ApprovalRequest) -> Judgement:
-        """Decide what the rules say of a call."""
-        ...
-
-    def holds(self, call: ParkedCall) -> bool:
-        """Return whether the decision about a parked call is of somebody who may decide."""
-        ...
-
-    def settling_read(self, protocol: Protocol) -> str:
-        """Return the call, as the user wrote it, that says whether a call in doubt of a tool was done; empty without
-        one."""
-        ...
-
-    def of_run(self, run_id: str) -> Policy:
-        """Return the same for one run."""
-        ...
-
-    @property
-    def needs_origins(self) -> bool:
-        """Return whether a rule asks where arguments come from."""
-        ...
-
-    def is_untrusted(self, protocol: Protocol) -> bool:
-        """Return whether strangers write what a tool returns."""
-        ...
-
-    def reads(self, protocol: Protocol) -> bool:
-        """Return whether a tool is taken for one that only reads."""
-        ...
-
-    def targets(self, protocol: Protocol) -> Targets:
-        """Return which arguments of a tool say where a call goes or what it takes."""
-        ...
 
 
 Approve = ApproveChoice | Asker
@@ -351,7 +269,7 @@ class Approval:
         warnings: ``allow``: a warning does not matter under ``always``, and sends no program back.
         reads: a function is asked about reads, too.
         earlier: what other runs of the same caller did: to do it again is asked about.
-        policy: decides in place of all that, and knows of it what it needs.
+        policy: the rules that stand before the choice, and are asked about every call, reads too.
         can_wait: the run may end as ``waiting``. Not where a plan is applied, nor in memory.
     """
 
@@ -359,7 +277,7 @@ class Approval:
     warnings: WarningsChoice = "ask"
     reads: bool = False
     earlier: EarlierWrites | None = None
-    policy: Policy | None = None
+    policy: Guard | None = None
     can_wait: bool = True
 
     @property
@@ -370,7 +288,7 @@ class Approval:
     @property
     def may_park(self) -> bool:
         """Whether a call may have to wait for approval: for the choice, or for a rule."""
-        return self.can_wait and (self.parks or (self.policy is not None and self.policy.may_park))
+        return self.can_wait and (self.parks or (self.policy is not None and self.policy.permissions.may_park))
 
     def of_run(self, run_id: str) -> Approval:
         """Return the same for one run."""

@@ -5,49 +5,42 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from atc import wording
-from atc._host.redaction import Redactor
-from atc._records.events import ApprovalAsked, Emit
+from atc._records.events import ApprovalAsked
 from atc._records.packing import pack
-from atc._records.records import Feed, Invocation, SameCall
+from atc._records.records import Invocation
 from atc.calls import question
 from atc.calls.approval import (
     NOBODY,
     Approval,
     ApprovalRequest,
     Asker,
-    Judgement,
     Parked,
-    Policy,
     Refusal,
     Verdicts,
     ask_at_terminal,
-    nobody_knows,
     question_of,
 )
 from atc.calls.attempt import Attempt, cut_arguments
-from atc.calls.broken_tools import BrokenTools
 from atc.calls.contract import CallReply
 from atc.calls.entry import CallEntry, CallKey
-from atc.calls.journal import Journal
 from atc.calls.json_values import copied
 from atc.calls.own_exceptions import OwnExceptions
 from atc.calls.parked import Decision, ParkedCall, digest_of
-from atc.calls.parking import Elsewhere, Parking
+from atc.calls.parking import Parking
 from atc.calls.responses import MAX_ERROR
 from atc.errors import AtcError, CallRefused
-from atc.result import Call, Effect, RefusedBy
+from atc.result import Effect, RefusedBy
 from atc.wording import plans
 
 if TYPE_CHECKING:
-    from atc.calls.applying import Applying
     from atc.calls.argument_origins import ArgumentOrigins
-    from atc.schemas.protocol import Protocol
+    from atc.calls.broker import Broker
+    from atc.calls.permissions.guard import Guard, Judged
 
 _STOPPED = Refusal("the user said no to this call and to all that need approval", by_user=True)
 _NO_WAIT = (
@@ -93,73 +86,52 @@ class Series:
         return answer in (question.YES, _ALL_OF_TOOL)
 
 
-@dataclass
 class Approving:
     """Has the calls of one run approved: one question at a time, each once.
 
     Args:
-        journal: of the run.
-        broken: names the tools in whose place a call is made.
+        broker: of the run.
         exceptions: describe what went wrong while the user was asked.
-        redactor: of the run.
-        emit: receives an event for every question.
-        waiting: stops the clock of the program.
-        same: returns a call of the run that did, or may have done, what a write asks for.
-        feeds_of: says where the arguments of a call came from; ``None``: that is unknown.
-        writes: returns the calls with effects that the task has made already.
-        until: returns the event loop's time at which the run's own time is used up; ``None``: never.
-        elsewhere: finds an equal call that waits in another run; ``None``: none is looked for.
-        applying: has the one yes to the plan that is applied; ``None`` where none is.
-        strangers: returns the tools whose text strangers write, of those that the run has called.
-        protocol_of: returns the protocol of a tool by its name.
+
+    Attributes:
+        origins: returns what finds where arguments come from; ``None`` where no program makes calls.
+        author_saw_any: returns whether the author of the program that runs has seen what strangers write.
     """
 
-    journal: Journal
-    broken: BrokenTools
-    exceptions: OwnExceptions
-    redactor: Redactor
-    emit: Emit
-    waiting: Callable[[], AbstractContextManager[None]]
-    same: Callable[[Attempt], SameCall | None]
-    feeds_of: Callable[[Call], Awaitable[tuple[Feed, ...]]] | None
-    writes: Callable[[], Sequence[CallEntry]]
-    until: Callable[[], float | None]
-    elsewhere: Elsewhere | None = None
-    applying: Applying | None = None
-    strangers: Callable[[], frozenset[str]] = frozenset
-    protocol_of: Callable[[str], Protocol | None] = nobody_knows
-
-    def __post_init__(self) -> None:
+    def __init__(self, broker: Broker, exceptions: OwnExceptions) -> None:
+        self._broker, self._exceptions = broker, exceptions
+        self._journal, self._redactor = broker.journal, broker.redactor
         self._asking = asyncio.Lock()
         self._denied: dict[CallKey, tuple[Refusal, RefusedBy]] = {}
         self._series = Series()
         self._shown: dict[int, Invocation] = {}  # what was done already, as questions show it
         self.origins: Callable[[], ArgumentOrigins] | None = None
-        """Returns what finds where arguments come from; ``None`` where no program makes calls."""
         self.author_saw_any: Callable[[], bool] = bool
-        """Returns whether the author of the program that runs has seen what strangers write."""
-        self.parking = Parking(self.journal, self.redactor, self._explained, self.elsewhere)
+        self.parking = Parking(broker.journal, broker.redactor, self._explained, broker.elsewhere)
+
+    @property
+    def _approval(self) -> Approval:
+        return self._broker.approval
 
     def forget(self) -> None:
         """Ask anew about what was denied: the user asks for something new."""
         self._denied.clear()
-        self.journal.parked.forget_denied()
+        self._journal.parked.forget_denied()
         self._series = Series()
 
-    async def find_origins(self, approval: Approval, attempt: Attempt) -> None:
+    async def find_origins(self, attempt: Attempt) -> None:
         """Find out where the arguments of a call come from, where a rule needs it, or text of strangers is in the run.
 
         Args:
-            approval: the rule.
-            attempt: the call; ``origins``, ``untrusted`` and ``author_saw`` of it are set.
+                attempt: the call; ``origins``, ``untrusted`` and ``author_saw`` of it are set.
         """
-        policy = approval.policy
+        policy = self._approval.policy
         if self.origins is None:
             return
         reads = attempt.reads and (policy is None or policy.reads(attempt.granted.protocol))
-        strangers = frozenset() if reads else self.strangers()
+        strangers = frozenset() if reads else self._broker.strangers()
         of_strangers = not reads and (bool(strangers) or self.author_saw_any())
-        if not of_strangers and not (policy is not None and policy.needs_origins):
+        if not of_strangers and not (policy is not None and policy.permissions.needs_origins):
             return
         await self._follow(attempt)
         if of_strangers:
@@ -171,7 +143,7 @@ class Approving:
         if attempt.origins is None and self.origins is not None:
             found = await self.origins().of(attempt)
             attempt.origins, attempt.author_saw = found.origins, found.author_saw
-            attempt.strangers = tuple(sorted({*self.strangers(), *found.author_saw}))
+            attempt.strangers = tuple(sorted({*self._broker.strangers(), *found.author_saw}))
 
     def let_ask(self, attempt: Attempt) -> None:
         """Let whoever reads a call later ask where its arguments came from."""
@@ -179,12 +151,11 @@ class Approving:
             asked = attempt.asked()
             attempt.origins_later = lambda: origins().later(asked)
 
-    async def approve(self, approval: Approval, attempt: Attempt) -> CallReply | None:
+    async def approve(self, attempt: Attempt) -> CallReply | None:
         """Ask whether to make a call, once for each call; whatever is not a yes is a no.
 
         Args:
-            approval: the rule.
-            attempt: the call; ``approved`` of it is set.
+                attempt: the call; ``approved`` of it is set.
 
         Returns:
             The reply to a call that waits for approval; ``None`` where it is approved.
@@ -194,33 +165,33 @@ class Approving:
             JournalError: that it waits cannot be written down.
         """
         if attempt.reads:
-            await self._approve_read(approval, attempt)
+            await self._approve_read(attempt)
         elif attempt.again is not None:
-            await self._approve_again(approval, attempt)
-        elif (waits := await self._approve_write(approval, attempt)) is not None:
+            await self._approve_again(attempt)
+        elif (waits := await self._approve_write(attempt)) is not None:
             return waits
         attempt.approved = True
         return None
 
-    async def _approve_read(self, approval: Approval, attempt: Attempt) -> None:
-        if approval.policy is not None:
+    async def _approve_read(self, attempt: Attempt) -> None:
+        if self._approval.policy is not None:
             request = self._request(attempt)
-            judgement = approval.policy.judge(request)
+            judgement = self._approval.policy.judge(request)
             await self._ask(judgement.answer, request, attempt, judgement=judgement)
-        elif (asker := approval.of_read()) is not None:
+        elif (asker := self._approval.of_read()) is not None:
             await self._ask(asker, self._request(attempt), attempt)
 
-    async def _approve_again(self, approval: Approval, attempt: Attempt) -> None:
+    async def _approve_again(self, attempt: Attempt) -> None:
         """It is sent again unasked, for its yes was for this call. A rule that denies it now comes first."""
-        if approval.policy is not None:
+        if self._approval.policy is not None:
             request = replace(self._request(attempt), decided=True)
-            judgement = approval.policy.judge(request)
+            judgement = self._approval.policy.judge(request)
             attempt.refused_by = "user" if judgement.denied is None else "rule"
             answer = await judgement.answer(request)
             if answer is not True:
                 raise _refused(answer if isinstance(answer, Refusal) else Refusal("the user did not approve this call"))
             attempt.refused_by = None
-        earlier = approval.earlier
+        earlier = self._approval.earlier
         known = None if earlier is None else await earlier.find(attempt.key) or earlier.take(attempt.key, None)
         if known is not None:
             did = wording.repeat(known.run, known.in_doubt, None)
@@ -230,67 +201,66 @@ class Approving:
                 cause="in_doubt",
             )
 
-    async def _approve_write(self, approval: Approval, attempt: Attempt) -> CallReply | None:
+    async def _approve_write(self, attempt: Attempt) -> CallReply | None:
         ordinary = replace(
             self._request(attempt),
             warnings=attempt.warnings,
-            instead_of=tuple(self.broken.instead_of(attempt.tool)),
+            instead_of=tuple(self._broker.broken_tools.instead_of(attempt.tool)),
         )
-        earlier = approval.earlier
+        earlier = self._approval.earlier
         known = await earlier.find(attempt.key) if earlier is not None else None
-        parked = self.journal.parked.ask(attempt.key, self.journal.request) if self.journal.parked else None
+        parked = self._journal.parked.ask(attempt.key, self._journal.request) if self._journal.parked else None
         changed = () if parked is None else self.parking.changed(parked, attempt)
         told = (wording.tool_changed(changed),) if changed else ()
         is_void = False
         if parked is None or parked.decision is None or parked.is_denied:
             self._refuse_again(attempt)
         while True:
-            request = replace(ordinary, same_as=self.same(attempt))
+            request = replace(ordinary, same_as=self._broker.same_call(attempt))
             if known is not None:
                 request = replace(request, repeats=known.run, in_doubt=known.in_doubt, waits=known.waits)
-            if self.applying is not None and (parked is None or not parked.is_denied):
-                decision = self.applying.decision(request)
+            if self._broker.applying is not None and (parked is None or not parked.is_denied):
+                decision = self._broker.applying.decision(request)
             else:
                 decision = self.parking.decision(parked, request, attempt)
             if parked is not None and decision is None and not is_void:
                 is_void = True
-                await self._note(approval, request, attempt, self._what_became_of(parked, attempt))
-            waits = self.parking.has_begun or (decision is None and self._waits(approval, request))
+                await self._note(request, attempt, self._what_became_of(parked, attempt))
+            waits = self.parking.has_begun or (decision is None and self._waits(request))
             if waits and (decision is None or decision.yes):
-                if not approval.can_wait:
+                if not self._approval.can_wait:
                     attempt.refused_by = "nobody"
                     raise _not_approved(_NO_WAIT)
                 reply = await self.parking.park(attempt, _telling(request, told), parked)
-                if attempt.number in self.journal.parked.of_number:  # now, and not before
-                    await self._note(approval, request, attempt, Parked("parked", attempt.number))
+                if attempt.number in self._journal.parked.of_number:  # now, and not before
+                    await self._note(request, attempt, Parked("parked", attempt.number))
                 return reply
             try:
                 if decision is None:
-                    await self._decide(approval, request, attempt, told)
+                    await self._decide(request, attempt, told)
                 else:
-                    await self._as_decided(approval, request, attempt, decision)
+                    await self._as_decided(request, attempt, decision)
             except CallRefused:
                 attempt.refused_by = attempt.refused_by or "nobody"
                 if decision is None and attempt.refused_by == "user":
                     await self.parking.park(attempt, request, parked, denied_by=_BY)
                 raise
-            attempt.yes = (
-                parked.number if parked is not None else 0
-            )  # also where the yes is given now: it waits no more
+            # also where the yes is given now: it waits no more
+            attempt.yes = parked.number if parked is not None else 0
             if earlier is None or (taken := earlier.take(attempt.key, known)) is None:
                 return None
             known = taken  # another run took it while this one was decided over
 
-    async def refuse_denied_before(self, approval: Approval, attempt: Attempt) -> None:
+    async def refuse_denied_before(self, attempt: Attempt) -> None:
         """Refuse a write to which somebody said no before in this run.
 
         Raises:
             CallRefused: somebody did.
         """
-        parked = None if attempt.reads else self.journal.parked.ask_denied(attempt.key, self.journal.request)
+        parked = None if attempt.reads else self._journal.parked.ask_denied(attempt.key, self._journal.request)
         if parked is not None and parked.decision is not None:
             self._refuse_again(attempt)
-            await self._as_decided(approval, self._request(attempt), attempt, parked.decision)
+            await self._as_decided(self._request(attempt), attempt, parked.decision)
 
     def _refuse_again(self, attempt: Attempt) -> None:
         """Refuse what this process was refused in the same words."""
@@ -299,12 +269,11 @@ class Approving:
             attempt.refused_by = by
             raise _refused(refusal)
 
-    @staticmethod
-    def _waits(approval: Approval, request: ApprovalRequest) -> bool:
-        if approval.policy is None:
-            return approval.parks
-        judgement = approval.policy.judge(request)
-        return judgement.waits or (approval.parks and judgement.ruled is None)
+    def _waits(self, request: ApprovalRequest) -> bool:
+        if self._approval.policy is None:
+            return self._approval.parks
+        judgement = self._approval.policy.judge(request)
+        return judgement.waits or (self._approval.parks and judgement.ruled is None)
 
     def _what_became_of(self, known: ParkedCall, attempt: Attempt) -> Parked | None:
         """Return what became of a parked call without a decision that holds; ``None`` where it waits as before."""
@@ -319,29 +288,25 @@ class Approving:
         elif self.parking.changed(known, attempt):
             why = "tool"
         else:
-            why = "reads" if self.journal.reads_again.changed_since(known.round) else "question"
+            why = "reads" if self._journal.reads_again.changed_since(known.round) else "question"
         return Parked("voided", known.number, decision.by, why)
 
-    async def _note(
-        self, approval: Approval, request: ApprovalRequest, attempt: Attempt, parked: Parked | None
-    ) -> None:
+    async def _note(self, request: ApprovalRequest, attempt: Attempt, parked: Parked | None) -> None:
         """Have it written down what became of a call that waits. It is not made, so it goes on where that fails."""
-        if approval.policy is None or parked is None:
+        if self._approval.policy is None or parked is None:
             return
         try:
-            await approval.policy.judge(request).note(request, parked)
+            await self._approval.policy.judge(request).note(request, parked)
         except (AtcError, OSError) as error:
-            attempt.notes.append(f"the audit log cannot be written: {self.redactor.text(str(error))}")
+            attempt.notes.append(f"the audit log cannot be written: {self._redactor.text(str(error))}")
 
-    async def _as_decided(
-        self, approval: Approval, request: ApprovalRequest, attempt: Attempt, decision: Decision
-    ) -> None:
+    async def _as_decided(self, request: ApprovalRequest, attempt: Attempt, decision: Decision) -> None:
         """A rule that denies the call comes before what was decided while the run waited."""
         answer: Verdicts = decision.yes or Refusal(wording.denied_by(decision.by), by_user=True)
         attempt.refused_by = "user"
-        if approval.policy is not None:
+        if self._approval.policy is not None:
             request = replace(request, decided=answer, decided_by=decision.by)
-            judgement = approval.policy.judge(request)
+            judgement = self._approval.policy.judge(request)
             attempt.refused_by = "rule" if judgement.denied is not None else "user"
             answer = await judgement.answer(request)
         if answer is not True:
@@ -349,41 +314,40 @@ class Approving:
         attempt.refused_by = None
         attempt.notes.append(wording.approved_by(decision.by, decision.at))
 
-    def settle(self, approval: Approval, attempt: Attempt) -> None:
+    def settle(self, attempt: Attempt) -> None:
         """Let the caller's other runs know what became of a call, if it was approved."""
-        if approval.earlier is None or attempt.reads or not attempt.approved:
+        earlier = self._approval.earlier
+        if earlier is None or attempt.reads or not attempt.approved:
             return
         entry = attempt.entry
         unsent = entry is None or entry.state == "refused" or (entry.state == "open" and not entry.sent)
         if unsent and attempt.again is None:
-            approval.earlier.settle(attempt.key, "refused")
+            earlier.settle(attempt.key, "refused")
         else:
-            approval.earlier.settle(attempt.key, "done" if entry is not None and entry.state == "done" else "unknown")
+            earlier.settle(attempt.key, "done" if entry is not None and entry.state == "done" else "unknown")
 
-    def refuse_denied(self, approval: Approval, attempt: Attempt) -> None:
+    def refuse_denied(self, attempt: Attempt) -> None:
         """Refuse a call that no choice could allow. Nobody is asked.
 
         Raises:
             CallRefused: a rule denies it.
         """
-        if approval.policy is None:
+        if self._approval.policy is None:
             return
-        refusal = approval.policy.judge(self._request(attempt)).denied
+        refusal = self._approval.policy.judge(self._request(attempt)).denied
         if refusal is not None:
             attempt.refused_by = "rule"
             raise _refused(refusal)
 
-    async def _decide(
-        self, approval: Approval, request: ApprovalRequest, attempt: Attempt, told: tuple[str, ...] = ()
-    ) -> None:
+    async def _decide(self, request: ApprovalRequest, attempt: Attempt, told: tuple[str, ...] = ()) -> None:
         warnings, instead_of = request.warnings, request.instead_of
-        if approval.policy is not None:  # it writes down what it decides, also where nobody is asked
-            judgement = approval.policy.judge(request)
+        if self._approval.policy is not None:  # it writes down what it decides, also where nobody is asked
+            judgement = self._approval.policy.judge(request)
             announced = judgement.ruled is None
             asked = _telling(request, told)
             await self._ask(judgement.answer, asked, attempt, announced=announced, judgement=judgement)
             return
-        verdict = approval.decide(request)
+        verdict = self._approval.decide(request)
         if verdict == "allowed":
             return
         assert verdict != "parked", "what waits is parked before anybody is asked"
@@ -392,9 +356,9 @@ class Approving:
             raise _not_approved(f"{did}{'' if request.waits else ' before'}, and nobody could be asked about that")
         if verdict == "denied" and instead_of:
             raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
-        if verdict == "denied" and request.of_strangers and approval.approve == "always":
+        if verdict == "denied" and request.of_strangers and self._approval.approve == "always":
             raise _not_approved(_not_asked(request))
-        if verdict == "denied" and request.session is not None and approval.approve == "always":
+        if verdict == "denied" and request.session is not None and self._approval.approve == "always":
             from atc.wording.origins import session_not_asked
 
             raise _not_approved(session_not_asked(request.session))
@@ -412,15 +376,17 @@ class Approving:
         attempt: Attempt,
         *,
         announced: bool = True,
-        judgement: Judgement | None = None,
+        judgement: Judged | None = None,
     ) -> None:
         async with self._asking:
             if (known := self._denied.get(attempt.key)) is not None:
                 before, attempt.refused_by = known
                 raise _refused(before)
             writes = announced and request.effect is not Effect.READ
-            place = digest_of(attempt.granted, self.journal.run_key) if writes else ""
-            request = replace(request, same_as=self.same(attempt), place=place)  # one that was under way may have begun
+            place = digest_of(attempt.granted, self._journal.run_key) if writes else ""
+            request = replace(
+                request, same_as=self._broker.same_call(attempt), place=place
+            )  # one that was under way may have begun
             if asker is ask_at_terminal:
                 if (ruled := self._series.ruled(request)) is True:
                     attempt.notes.append("allowed by your approval to all calls of this tool")
@@ -430,7 +396,7 @@ class Approving:
                     raise _refused(ruled)
                 asker = self._series.ask
             try:
-                with self.waiting():
+                with self._broker.waiting():
                     if writes:
                         request = await self._explained(attempt, request)
                         self._emit_asked(attempt, request)
@@ -438,10 +404,10 @@ class Approving:
                     if inspect.isawaitable(answer):
                         answer = await answer
             except Exception as error:
-                what = self.exceptions.describe(error, attempt.arguments)
+                what = self._exceptions.describe(error, attempt.arguments)
                 attempt.notes.append(f"asking for approval failed: {what}")
                 raise _not_approved("the user could not be asked to approve this call") from error
-            if answer is True and writes and place != digest_of(attempt.granted, self.journal.run_key):
+            if answer is True and writes and place != digest_of(attempt.granted, self._journal.run_key):
                 raise _not_approved("its tool, or the account that it goes to, changed while the user was asked")
             if answer is not True:
                 said = answer if isinstance(answer, Refusal) else None
@@ -457,10 +423,10 @@ class Approving:
                 raise _refused(said or Refusal("the user did not approve this call"))
 
     async def _explained(self, attempt: Attempt, request: ApprovalRequest) -> ApprovalRequest:
-        call = attempt.finish(CallReply(), self.redactor)
-        feeds = await self.feeds_of(call) if self.feeds_of is not None else ()
-        done = tuple(map(self._as_shown, self.writes()))
-        until = self.until()
+        call = attempt.finish(CallReply(), self._redactor)
+        feeds = await self._broker.feeds_of(call) if self._broker.feeds_of is not None else ()
+        done = tuple(map(self._as_shown, self._broker.writes))
+        until = self._broker.until
         wait_s = None if until is None else max(0.0, until - asyncio.get_running_loop().time())
         await self._follow(attempt)
         origins, strangers = attempt.origins or {}, attempt.strangers
@@ -484,7 +450,7 @@ class Approving:
             untrusted=attempt.untrusted,
             author_saw=attempt.author_saw,
             strangers=attempt.strangers,
-            protocol_of=self.protocol_of,
+            protocol_of=self._broker.protocol_of,
             within=attempt.request.within,
             session=attempt.session,
         )
@@ -492,17 +458,17 @@ class Approving:
     def _emit_asked(self, attempt: Attempt, request: ApprovalRequest) -> None:
         flow = request.data_flow
         asked: ApprovalAsked = {
-            **attempt.started(pack(self.redactor.value(attempt.arguments))),
+            **attempt.started(pack(self._redactor.value(attempt.arguments))),
             "warnings": list(request.warnings),
             "instead_of": list(request.instead_of),
             "feeds": [feed.model_dump(mode="json") for feed in request.feeds],
             "wait_s": request.wait_s,
             "data_flow": {} if flow is None else flow.model_dump(mode="json"),
         }
-        self.emit("approval_asked", self.redactor.value(asked))
+        self._broker.emit("approval_asked", self._redactor.value(asked))
 
 
-def _untrusted(attempt: Attempt, strangers: frozenset[str], policy: Policy | None) -> tuple[str, ...]:
+def _untrusted(attempt: Attempt, strangers: frozenset[str], policy: Guard | None) -> tuple[str, ...]:
     from atc.calls.untrusted import BY_WORDS, untrusted_arguments  # most runs call no such tool
 
     protocol = attempt.granted.protocol
@@ -512,7 +478,7 @@ def _untrusted(attempt: Attempt, strangers: frozenset[str], policy: Policy | Non
         strangers.__contains__,
         unknown_counts=bool(strangers),
         arguments={**dict.fromkeys(attempt.request.unknown), **attempt.arguments},
-        targets=BY_WORDS if policy is None else policy.targets(protocol),
+        targets=BY_WORDS if policy is None else policy.permissions.targets(protocol),
     )
 
 
@@ -522,20 +488,12 @@ def _telling(request: ApprovalRequest, told: tuple[str, ...]) -> ApprovalRequest
 
 def _not_asked(request: ApprovalRequest) -> str:
     from atc.calls.permissions.facts import Who
+    from atc.calls.permissions.guard import Guard
     from atc.calls.permissions.permissions import Permissions, suspicion, to_allow_suspect
     from atc.wording.origins import ONE_YES
 
     rules = Permissions.default()
-    assert request.protocol is not None
-    decision = rules.decide(
-        Who(),
-        request.protocol,
-        request.arguments,
-        request.origins,
-        untrusted=request.untrusted,
-        author_saw=request.author_saw,
-        protocol_of=request.protocol_of,
-    )
+    decision = Guard(rules, Who(), ask_at_terminal).decision(request)
     why = f"{suspicion(request, decision)}, and nobody could be asked about that ({ONE_YES})"
     return f"{why}{to_allow_suspect(request, decision, rules)}"
 

@@ -34,8 +34,6 @@ class ArgumentOrigins(Protocol):
 
     async def of(self, attempt: Attempt) -> Found:
         """Return where the arguments of a call come from."""
-        ...
 
     def later(self, asked: AskedAbout) -> CallOrigins:
         """Return the same of a call that has ended, without what its run saw."""
-        ...

@@ -128,30 +128,8 @@ class Broker:
         policy = self.policy
         self.repairs = ArgumentRepairs(self.redactor)
         exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
-        self._approving = Approving(
-            journal=self.journal,
-            broken=self.broken_tools,
-            exceptions=exceptions,
-            redactor=self.redactor,
-            emit=self.emit,
-            waiting=self.waiting,
-            same=self._same,
-            feeds_of=self.feeds_of,
-            writes=lambda: self.writes,
-            until=lambda: self.until,
-            elsewhere=self.elsewhere,
-            applying=self.applying,
-            strangers=self.strangers,
-            protocol_of=self._protocol_of,
-        )
-        self._sender = Sender(
-            clock=self.clock,
-            timeout_s=policy.call_timeout_s,
-            read_attempts=policy.read_attempts,
-            retry_wait_s=policy.retry_wait_s,
-            reads_only=self.dry_run,
-            host_time=self.host_time,
-        )
+        self._approving = Approving(self, exceptions)
+        self._sender = Sender(self.clock, policy, self.dry_run, self.host_time)
         self._responses = Responses(self.redactor, exceptions, policy.response_bytes, policy.max_values)
         self.stages: list[Stage] = [
             self._granted,
@@ -200,15 +178,16 @@ class Broker:
     def is_untrusted(self, tool: str) -> bool:
         """Return whether strangers write what a tool returns: the permissions say so, or its source does, or did before
         in this run."""
-        known = self._protocol_of(tool)
+        known = self.protocol_of(tool)
         if tool not in self._marked or self._marked[tool][0] is not known:
             protocol = ToolProtocol.model_construct(name=tool) if known is None else known
             policy = self.approval.policy
-            marked = bool(protocol.untrusted) if policy is None else policy.is_untrusted(protocol)
+            marked = bool(protocol.untrusted) if policy is None else policy.permissions.is_untrusted(protocol)
             self._marked[tool] = known, marked or self._marked.get(tool, (None, False))[1]
         return self._marked[tool][1]
 
-    def _protocol_of(self, tool: str) -> ToolProtocol | None:
+    def protocol_of(self, tool: str) -> ToolProtocol | None:
+        """Return the protocol of a tool, granted or not."""
         known = self.tools.get(tool) or (None if self.all_tools is None else self.all_tools.get(tool))
         return None if known is None else known.protocol
 
@@ -370,7 +349,7 @@ class Broker:
             self._cut_off(attempt)
             raise
         finally:
-            self._approving.settle(self.approval, attempt)
+            self._approving.settle(attempt)
             if self.applying is not None:
                 self.applying.ended(attempt)
 
@@ -429,7 +408,7 @@ class Broker:
             refuse_repetition(self.journal, attempt)
         except CallRefused as error:
             if error.cause is None and not attempt.reads:  # it is not in doubt itself
-                await self._approving.refuse_denied_before(self.approval, attempt)
+                await self._approving.refuse_denied_before(attempt)
             raise
         return None
 
@@ -443,7 +422,7 @@ class Broker:
             attempt.notes.append(wording.calls_left(left, self.policy.max_calls))
 
     async def _origins(self, attempt: Attempt) -> None:
-        await self._approving.find_origins(self.approval, attempt)
+        await self._approving.find_origins(attempt)
 
     async def _plan(self, attempt: Attempt) -> CallReply | None:
         self._approving.parking.refuse_ended()
@@ -453,13 +432,13 @@ class Broker:
         elif attempt.reads or not self.dry_run:
             return None
         else:
-            self._approving.refuse_denied(self.approval, attempt)
+            self._approving.refuse_denied(attempt)
             reply = plan(attempt)
         self.planned.append(attempt)
         return reply
 
     async def _approval(self, attempt: Attempt) -> CallReply | None:
-        if (waits := await self._approving.approve(self.approval, attempt)) is not None:
+        if (waits := await self._approving.approve(attempt)) is not None:
             return waits
         if (attempt.stage, attempt.program) != (self.journal.stage, self.journal.attempt):  # a person takes time
             raise CallRefused("its program ended before this call was made", status="stopped")
@@ -475,7 +454,7 @@ class Broker:
         attempt.masked = masked = self.redactor.value(attempt.arguments)
         if attempt.again is not None:
             attempt.notes.append(wording.sent_again(attempt.again.number))
-        elif (same := self._same(attempt)) is not None:
+        elif (same := self.same_call(attempt)) is not None:
             attempt.notes.append(wording.same_call(same))
         attempt.entry = self.journal.begin(
             attempt.number,
@@ -488,6 +467,8 @@ class Broker:
             None if attempt.reads else attempt.idempotency,
             0 if attempt.again is None else attempt.again.number,
         )
+        if not attempt.reads:
+            await self.written()  # before the time limit of the call begins
         # only once the call is in the journal: a resume relies on that order
         if self.emit is not unheard:
             self.emit("call_started", attempt.started(pack(masked)))
@@ -544,7 +525,8 @@ class Broker:
         self._numbers += 1
         return Attempt(request, number=self._numbers, program=self.journal.attempt, stage=self.journal.stage)
 
-    def _same(self, attempt: Attempt) -> SameCall | None:
+    def same_call(self, attempt: Attempt) -> SameCall | None:
+        """Return a call of the run that did, or may have done, what a write asks for."""
         return None if attempt.reads else same_call(self.journal, attempt.key, self.name_now)
 
     def _to_send_again(self, attempt: Attempt) -> CallEntry | None:

@@ -35,6 +35,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -705,11 +706,11 @@ class Journal:
             with contextlib.suppress(JournalError):  # without this record it is read back as not sent too
                 self.fail(entry, surely_not_done=True, message=message)
 
-    def write_behind(self) -> None:
-        """Have a thread of its own write the records from now on, in their order. What is "on disk before this returns"
-        is there before :meth:`written` returns then, and before any write is sent that is begun later."""
+    def write_behind(self, writer: ThreadPoolExecutor | None = None) -> None:
+        """Have one thread write the records from now on, in their order. What is "on disk before this returns" is there
+        before :meth:`written` returns then, and before any write is sent that is begun later."""
         if self._file is not None and self.behind is None:
-            self._file = WrittenBehind(self._file)
+            self._file = WrittenBehind(self._file, writer or ThreadPoolExecutor(1, "atc-journal"))
 
     @property
     def behind(self) -> WrittenBehind | None:

@@ -2,7 +2,7 @@
 
 Every record begins with its number, and then says what it is: ``call`` (``begin``, ``sent``, ``value``, ``failed``),
 ``stage``, ``ban``, ``pending``, ``decision``, ``reads_again``, ``start``, ``reply``, ``plan``, ``apply``, ``settled``,
-``undo`` or ``run_key``. A reader that does not know a record refuses the whole file.
+``undo``, ``run_key`` or ``reads_after``. A reader that does not know a record refuses the whole file.
 """
 
 from __future__ import annotations
@@ -23,26 +23,13 @@ WHAT_NOW = (
     "calls that were made may be missing from it, and would be made again. See what was done (`atc runs show`, and at "
     "the service itself), then start the task anew"
 )
-_HEADS = (
-    b'{"call": ',
-    b'{"stage": ',
-    b'{"ban": ',
-    b'{"pending": ',
-    b'{"decision": ',
-    b'{"reads_again": ',
-    b'{"plan": ',
-    b'{"apply": ',
-    b'{"start": ',
-    b'{"reply": ',
-    b'{"settled": ',
-    b'{"undo": ',
-    b'{"run_key": ',
-)  # how every record begins
+_KINDS = "call stage ban pending decision reads_again reads_after plan apply start reply settled undo run_key"
+_HEADS = tuple(f'{{"{kind}": '.encode() for kind in _KINDS.split())  # how every record begins
 _RECORD = re.compile(
     rb'\{"(?:call": \d+, "(?:begin|sent|value|failed)|stage": \d+, "commits|ban": "(?:[^"\\]|\\.)*+", "by'
     rb'|pending": \d+, "tool|decision": \d+, "yes|reads_again": \d+, "after'
     rb'|start": "[0-9a-f]*+", "at|reply": \d+, "passed'
-    rb'|plan": "[0-9a-f]*+", "calls|apply": \d+, "by|settled": \d+, "done|undo": \d+, "run|run_key)": '
+    rb'|plan": "[0-9a-f]*+", "calls|apply": \d+, "by|settled": \d+, "done|undo": \d+, "run|run_key|reads_after)": '
 )
 _UNFINISHED = [
     (re.compile(pattern, re.ASCII), completion)

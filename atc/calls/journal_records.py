@@ -127,15 +127,14 @@ class WrittenBehind:
         records: which nobody else appends to any more.
 
     Attributes:
-        writer: the thread. It writes the events of the run, too, each after the record that it tells of.
+        writer: one thread. It writes the events of the run, too, each after the record that it tells of.
     """
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, writer: ThreadPoolExecutor) -> None:
         self.name, self.marks = records.name, records.marks
         self._records, self._given, self._done = records, 0, 0
         self._problem: BaseException | None = None
-        self.writer = ThreadPoolExecutor(1, "atc-journal")
-        self.writer.submit(int)  # it is started here, and not where an event loop would wait for that
+        self.writer = writer
 
     @property
     def unwritten(self) -> int:

@@ -412,7 +412,7 @@ def _read_parked(record: dict[str, Any]) -> ParkedCall:
     numbers = (number, record["instead"], record["request"])
     if not all(isinstance(each, str) for each in texts) or not all(type(each) is int for each in numbers):
         raise ValueError("not a call that waits")
-    if number < 1 or not (_is_time(at) and _is_time(until)):
+    if number < 1 or not (is_time(at) and is_time(until)):
         raise ValueError("not the number and times of a call that waits")
     shown = PendingCall.model_validate_json(json.dumps(unpack(record["shown"])))
     if (shown.index, shown.until) != (number, until) or Effect(shown.effect) is Effect.READ:
@@ -420,7 +420,7 @@ def _read_parked(record: dict[str, Any]) -> ParkedCall:
     return ParkedCall(number, key, record["parts"], at, until, shown, record["instead"], record["request"])
 
 
-def _is_time(at: Any) -> bool:
+def is_time(at: Any) -> bool:
     """Return whether a value is a time in seconds since 1970 that can be shown: not NaN, and before the year 10000."""
     return type(at) in (int, float) and 0 <= at < LAST_TIME
 
@@ -438,7 +438,7 @@ def _read_decision(record: dict[str, Any]) -> tuple[int, Decision]:
     texts = (decision.by, signature)
     if type(number) is not int or type(decision.yes) is not bool or not all(isinstance(each, str) for each in texts):
         raise ValueError("not a decision")
-    if not _is_time(decision.at):
+    if not is_time(decision.at):
         raise ValueError("not the time of a decision")
     return number, decision
 

@@ -19,8 +19,7 @@ from atc.calls.entry import CallKey
 from atc.calls.forms import Form, read_form
 from atc.calls.journal_records import Record, source_of
 from atc.calls.json_values import canonical
-from atc.calls.parked import Decision
-from atc.calls.program_start import LAST_TIME
+from atc.calls.parked import Decision, is_time
 from atc.result import Effect
 
 
@@ -108,7 +107,7 @@ class Plan:
 
 def statement(run: str, plan: Plan) -> str:
     """Return what an approver signs: the yes to one plan of one run, exactly as it was shown."""
-    return f"atc plan 1\n{run}\n{plan.digest}\nyes"
+    return f"atc plan 2\n{run}\n{plan.digest}\nyes"
 
 
 def apply_record(last: int, yes: Decision, reads_until: int) -> Record:
@@ -130,7 +129,7 @@ def read_apply(record: Record) -> tuple[Decision, int]:
         ValueError, KeyError: the record is none.
     """
     by, at, until, signature = record["by"], record["at"], record["reads_until"], record.get("signature", "")
-    numbers = type(record["apply"]) is int and type(until) is int and _is_time(at)
+    numbers = type(record["apply"]) is int and type(until) is int and is_time(at)
     if not numbers or not (isinstance(by, str) and isinstance(signature, str)):
         raise ValueError("not the yes to a plan")
     return Decision(True, by, at, signature), until
@@ -143,7 +142,7 @@ def read_plan(record: Record) -> Plan:
         ValueError, KeyError, TypeError, AttributeError: the record is none.
     """
     program, inputs, at = record["plan"], record["inputs"], record["at"]
-    if not (isinstance(program, str) and isinstance(inputs, str) and _is_time(at)):
+    if not (isinstance(program, str) and isinstance(inputs, str) and is_time(at)):
         raise ValueError("not a plan")
     calls = tuple(map(_read_call, record["calls"]))
     numbers = [call.number for call in calls]
@@ -176,7 +175,3 @@ def _read_form(raw: Any) -> Form:
     if form is None:
         raise ValueError("not how an argument is made")
     return form
-
-
-def _is_time(at: Any) -> bool:
-    return type(at) in (int, float) and 0 <= at < LAST_TIME

@@ -119,9 +119,8 @@ class Responses:
         status = error.status
         if status is not None and type(status) is not int:
             status = self._redactor.text(str(status))[:100]
-        cause = self._cause(error, attempt, surely_not_done)
         message = message[:MAX_ERROR] + wording.asks_to_wait(error.retry_after)
-        return ToolError(message, status=status, outcome=outcome, cause=cause)
+        return ToolError(message, status=status, outcome=outcome, cause=self._cause(error, attempt, surely_not_done))
 
     def _cause(self, error: ToolError, attempt: Attempt, surely_not_done: bool) -> Cause | None:
         """A call that may have been sent and got no answer: an effect is in doubt. A read shows that the service is
@@ -132,7 +131,8 @@ class Responses:
             cause = self._cause_of_403(error, attempt) if error.status == 403 else cause
         elif attempt.reads and not surely_not_done and tool.protocol.source.service in self._answering:
             return None
-        return "in_doubt" if attempt.status == "in_doubt" and cause in ("credential", "unreachable") else cause
+        mended = cause != "unreachable" and not tool.protocol.source.remote  # a function of the user's can be
+        return "in_doubt" if cause is not None and attempt.status == "in_doubt" and not mended else cause
 
     def _cause_of_403(self, error: ToolError, attempt: Attempt) -> Cause | None:
         """A service that took the credential in this run knows it. One that did not may refuse one resource, so a call

@@ -171,18 +171,14 @@ class Sender:
 
     Args:
         clock: of the program that makes the calls; the time limit counts in it.
-        timeout_s: seconds that one call may take, its retries included.
-        read_attempts: how often a read is tried in all, if it fails with a passing error. A write is tried once.
-        retry_wait_s: the first pause between two tries.
+        policy: says how long a call may take, and how often it is tried.
         reads_only: refuse to send anything but a read: this is a dry run.
         host_time: the run's account: the steps of a call at a service are added there, in our own code. Those of the
             user's functions are not: they have the time limit of a call.
     """
 
     clock: Clock
-    timeout_s: float
-    read_attempts: int
-    retry_wait_s: float
+    policy: CallPolicy
     reads_only: bool = False
     host_time: HostTime = field(default_factory=HostTime)
 
@@ -215,7 +211,7 @@ class Sender:
         return await self._once_more(attempt, mark, lost)
 
     async def _once_more(self, attempt: Attempt, mark: _SentMark, lost: ToolError) -> Answered:
-        await asyncio.sleep(self.retry_wait_s if lost.retry_after is None else lost.retry_after)
+        await asyncio.sleep(self.policy.retry_wait_s if lost.retry_after is None else lost.retry_after)
         if not _may_be_sent_again(attempt, lost):
             raise lost
         attempt.notes.append("its answer was lost, so it was sent again with its idempotency key")
@@ -236,13 +232,13 @@ class Sender:
         if not getattr(attempt.granted.transport, "blocks", False):  # else in a thread: nothing has a hand on our task
             trying = _unless_cancelled(trying)
         try:
-            return await self.clock.within(self.timeout_s, trying)
+            return await self.clock.within(self.policy.call_timeout_s, trying)
         except (ToolError, InputNeeded):
             raise
         except TimeoutError:
             # a function may be slow with these arguments
             cause: Cause | None = "unreachable" if remote or not attempt.reads else None
-            message = f"no answer within {self.timeout_s:g} s"
+            message = f"no answer within {self.policy.call_timeout_s:g} s"
             raise ToolError(message, status="timeout", outcome="unknown", cause=cause) from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -261,16 +257,16 @@ class Sender:
         try:
             return await answer_of(_keyed(attempt), copied(attempt.arguments), mark)
         except ToolError as error:
-            tries = self.read_attempts if attempt.reads else 1
+            tries = self.policy.read_attempts if attempt.reads else 1
             if tries == 1 or not error.transient:
                 raise
             failed = error
         import tenacity  # most runs try nothing again
 
         retrying = tenacity.AsyncRetrying(  # its own price is that of a call, so the first attempt goes without it
-            stop=tenacity.stop_after_attempt(tries) | tenacity.stop_before_delay(self.timeout_s),
+            stop=tenacity.stop_after_attempt(tries) | tenacity.stop_before_delay(self.policy.call_timeout_s),
             retry=tenacity.retry_if_exception(lambda error: isinstance(error, ToolError) and error.transient),
-            wait=pause(self.retry_wait_s),
+            wait=pause(self.policy.retry_wait_s),
             reraise=True,
         )
         async for trial in retrying:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from atc.calls.json_values import canonical
 from atc.tools.tool import ServiceTransport, Tool, Transport, WrappingTransport, service_of
 
-_ROUNDS = 10_000
-"""Rounds of the function that makes a value hard to guess: some milliseconds, once for each value of a run."""
+_ROUNDS = 2_000
+"""Rounds of the function that makes a value hard to guess: a millisecond, once for each value of a run."""
 
 
 def parts_of(tool: Tool, key: str) -> dict[str, str]:
@@ -68,22 +68,34 @@ def _code_of(transport: Transport | None) -> list[list[str]]:
             found[id(each)] = each
             waiting += _beside(each)
     named = (each for each in found.values() if not str(getattr(each, "__module__", "")).startswith("atc."))
-    return [[_file_of(each), str(getattr(each, "__qualname__", "")), _source(each)] for each in named]
+    return [_named(each) for each in named]
+
+
+def _named(code: Any) -> list[str]:
+    if not isinstance(code, FunctionType):
+        return [type(code).__qualname__]
+    return [PurePath(code.__code__.co_filename).name, code.__qualname__, _text_of(code.__code__)]
 
 
 def _beside(code: Any) -> list[Any]:
-    """Return what a function wraps and holds, and the functions that it names, of its module or of its class."""
-    found = [getattr(code, "__wrapped__", None), getattr(code, "__func__", None), getattr(code, "func", None)]
+    """Return what a function wraps and holds, and the functions that it names, of its module or of its class. An object
+    that has every attribute (a proxy) is asked for none."""
+    wrapped = vars(code).get("__wrapped__") if hasattr(code, "__dict__") else None
     if isinstance(code, FunctionType):
-        held = [cell.cell_contents for cell in code.__closure__ or () if cell != CellType()]
-        named = [code.__globals__.get(name) for name in _names_in(code.__code__)]
-        of_module = [each for each in named if getattr(each, "__module__", None) == code.__module__]
-        return found + [each for each in (*held, *of_module) if isinstance(each, FunctionType)]
-    owner = getattr(code, "__self__", code)  # a method, or an object that can be called
+        held = _functions(cell.cell_contents for cell in code.__closure__ or () if cell != CellType())
+        named = _functions(code.__globals__.get(name) for name in _names_in(code.__code__))
+        return [wrapped, *held, *(each for each in named if each.__module__ == code.__module__)]
+    if isinstance(code, functools.partial):
+        return [code.func]
+    method = code.__func__ if isinstance(code, MethodType) else type(code).__call__
+    owner = code.__self__ if isinstance(code, MethodType) else code
     of_class = owner if isinstance(owner, type) else type(owner)
-    names = _names_in(getattr(getattr(code, "__func__", of_class.__call__), "__code__", None))
-    of_own = [getattr(of_class, name, None) for name in ("__call__", *names)]
-    return found + [each for each in of_own if isinstance(each, FunctionType)]
+    names = _names_in(getattr(method, "__code__", None))
+    return [wrapped, *_functions((method, *(getattr(of_class, name, None) for name in names)))]
+
+
+def _functions(values: Iterable[Any]) -> list[FunctionType]:
+    return [each for each in values if isinstance(each, FunctionType)]
 
 
 def _names_in(code: Any) -> Iterator[str]:
@@ -91,14 +103,6 @@ def _names_in(code: Any) -> Iterator[str]:
         yield from code.co_names
         for inner in code.co_consts:
             yield from _names_in(inner)
-
-
-def _file_of(code: Any) -> str:
-    return PurePath(getattr(getattr(code, "__code__", None), "co_filename", "")).name
-
-
-def _source(code: Any) -> str:
-    return _text_of(code.__code__) if isinstance(code, FunctionType) else ""
 
 
 @functools.lru_cache(maxsize=4096)

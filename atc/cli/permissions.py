@@ -301,9 +301,9 @@ def _named_in_vain(permissions: Permissions, tools: Toolset) -> Iterator[str]:
     protocols, said = tools.protocols, permissions.strangers
     unused = [f"rule {r.number}" for r in permissions.rules if not any(may_name(r.tools, each) for each in protocols)]
     yield from (f"{rule} fits none of these tools" for rule in unused)
-    for table in permissions.tools:
-        if not any(surely_names(table.tools, each) for each in protocols):
-            yield f"[tools.{table.tools.texts[0]}] names none of these tools"
+    for patterns, _ in permissions.tools:
+        if not any(surely_names(patterns, each) for each in protocols):
+            yield f"[tools.{patterns.texts[0]}] names none of these tools"
     for text in said.untrusted:
         if not any(map(replace(said, untrusted=(text,), trusted=()).is_named, protocols)):
             yield f"untrusted: {text} names none of these tools"
@@ -320,9 +320,9 @@ def _arguments_in_vain(permissions: Permissions, tools: Toolset) -> Iterator[str
     """A tool that may be given more than its schema names says nothing of that."""
     said: list[tuple[str, str, Callable[[str], bool] | None, list[Protocol]]] = []
     tables = [("targets", permissions.strangers.targets, tools.protocols)]
-    for table in permissions.tools:
-        own = [each for each in tools.protocols if surely_names(table.tools, each)]
-        tables.append((f"[tools.{table.tools.texts[0]}] targets", table.targets, own))
+    for patterns, table in permissions.tools:
+        own = [each for each in tools.protocols if surely_names(patterns, each)]
+        tables.append((f"[tools.{patterns.texts[0]}] targets", table.targets, own))
     for at, patterns, own in tables:
         for text in patterns.texts if patterns is not None else ():
             said.append((at, text, Strangers().targets_of(patterns_of([text])).only, own))

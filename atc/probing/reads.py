@@ -281,7 +281,7 @@ class _Reads:
     def _arguments(self, name: str, graph: ToolGraph, least: float) -> dict[str, Any] | None:
         tool = self.catalogue.tools[name]
         pool = self.pools.get(service_of(tool))
-        if self.approval.policy is not None and self.approval.policy.needs_origins:
+        if self.approval.policy is not None and self.approval.policy.permissions.needs_origins:
             pool = None  # a rule asks where values come from: what a service answered is not handed on unasked
         required = [each for each in parameters_of(tool.protocol) if each.required]
         if len(required) < len(tool.protocol.required):

@@ -6,11 +6,11 @@ crash is not done again. No model is asked, and no program is revised.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from atc._host.blocking import in_thread
 from atc._host.redaction import Redactor
 from atc._records.packing import unpack
 from atc._records.records import ODD_ANSWERS, DryRun, FaultCase, Invocation, PlanDifference
@@ -282,12 +282,12 @@ async def apply_plan(
         UsageError, JournalError: as :func:`planned_run`.
         EnvironmentProblem: not the isolation that was asked for.
     """
-    planned = await asyncio.to_thread(planned_run, stored)  # a trace may be long
+    planned = await in_thread(planned_run, stored)  # a trace may be long
     agent = await with_kept_again(agent, stored)
     changed = f"the plan of run {stored.run_id} is not what was shown, or was begun to be applied: look at it again"
     if seen is not None and (not seen or seen != planned.digest):
         raise PlanChanged(changed)
-    started = await asyncio.to_thread(without_code, stored, planned.started, strategy_given=True) | {"images": []}
+    started = await in_thread(without_code, stored, planned.started, strategy_given=True) | {"images": []}
     permissions = agent.permissions
     decider = None if resumed else decider_of(by=by, key=key, permissions=permissions, settings=agent.settings)
 
@@ -305,7 +305,7 @@ async def apply_plan(
             raise UsageError(f"the plan of run {stored.run_id} was not approved by an approver: apply it again")
         return Applying(plan, applied, redactor, journal.run_key)
 
-    request = await asyncio.to_thread(resumed_request, stored, started, None, agent._answer, (), reply)
+    request = await in_thread(resumed_request, stored, started, None, agent._answer, (), reply)
     request = replace(request, dry_run=False, begin_apply=begin)
     author: Literal["caller", "model"] = "caller" if started.get("strategy") == GIVEN else "model"
     return await agent._begin(
@@ -320,12 +320,7 @@ async def apply_plan(
 
 def _may_decide(permissions: Permissions | None, run: str, plan: Plan, yes: Decision) -> bool:
     approvers = permissions.approvers if permissions is not None else None
-    if not approvers:
-        return not yes.signature  # an approver's counts only where it can be verified
-    from atc.calls.permissions.approvers import is_signed
-
-    public = approvers.keys.get(yes.by)
-    return public is not None and is_signed(public, statement(run, plan), yes.signature)
+    return approvers.have_signed(statement(run, plan), yes) if approvers else not yes.signature
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -345,9 +340,9 @@ class Apply(Strategy):
         assert stored is not None, "a plan is applied in its own run"
         if self._options.author == "caller":
             run.task, run.text = "", "author"
-        await asyncio.to_thread(run.recovery.restore, stored)
-        before = await asyncio.to_thread(stored.last, "tools_chosen") or {"tools": ()}
-        fixed = await asyncio.to_thread(stored.first, "tools_chosen") or {}
+        await in_thread(run.recovery.restore, stored)
+        before = await in_thread(stored.last, "tools_chosen") or {"tools": ()}
+        fixed = await in_thread(stored.first, "tools_chosen") or {}
         run.broker.repairs.key_aliases = read_key_aliases(fixed.get("key_aliases"))
         known = tools_before(before["tools"], run.broker, run.all_tools)
         run.gone = known.gone

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import BaseModel, ConfigDict, Field
 
+from atc._host.blocking import in_thread
 from atc._records.packing import pack
 from atc.calls.attempt import cut_arguments
 from atc.errors import AtcError
@@ -88,14 +89,14 @@ async def ask(stored: StoredRun, settings: Settings, approval: Approval) -> None
     decided: dict[int, bool] = {}
     problem, detail = "", ""
     try:
-        made = await asyncio.to_thread(_question, stored, nonce)
+        made = await in_thread(_question, stored, nonce)
         if made is None:
             return
         body, numbers = made
         answer = await _asked(settings.approval_url, secret, body)
         if answer is not None:
             found = _read(answer, nonce, numbers)
-            refused = await asyncio.to_thread(_take, stored, found, settings, permissions, decided)
+            refused = await in_thread(_take, stored, found, settings, permissions, decided)
             problem, detail = ("refused", refused) if refused else ("", "")
     except _NoAnswer as error:
         problem, detail = error.problem, error.detail
@@ -109,7 +110,7 @@ async def ask(stored: StoredRun, settings: Settings, approval: Approval) -> None
     if problem:
         _log.warning("the approval URL decided nothing of run %s: %s %s", stored.run_id, problem, detail[:500])
     try:
-        await asyncio.to_thread(stored.keep_note, ASKED, note)
+        await in_thread(stored.keep_note, ASKED, note)
     except AtcError as error:
         _log.warning("%s", error)
 

@@ -164,13 +164,13 @@ class Decider:
         """
         if self.permissions is None or not self.permissions.approvers:
             return Decision(yes, self.by, at)
-        signature = self.signatures.get(call.number, "")
-        if self.signer is not None:
-            from atc.calls.permissions.approvers import statement
+        from atc.calls.permissions.approvers import statement
 
-            signature = self.signer.sign(statement(run, call, yes=yes))
+        text, signature = statement(run, call, yes=yes), self.signatures.get(call.number, "")
+        if self.signer is not None:
+            signature = self.signer.sign(text)
         decision = Decision(yes, self.by, at, signature)
-        if not self.permissions.approvers.have_signed(run, call, decision):
+        if not self.permissions.approvers.have_signed(text, decision):
             raise UsageError(f"call {call.number}: that is not the signature of approver {self.by} for this decision")
         return decision
 
@@ -178,8 +178,11 @@ class Decider:
         """Say who was first to decide about a call; empty where nobody has decided."""
         if (known := call.decision) is None:
             return ""
-        approvers = self.permissions.approvers if self.permissions is not None else None
-        counts = approvers.have_signed(run, call, known) if approvers else not known.signature
+        counts = not known.signature
+        if self.is_approver and self.permissions is not None:
+            from atc.calls.permissions.approvers import statement
+
+            counts = self.permissions.approvers.have_signed(statement(run, call, yes=known.yes), known)
         said = wording.decided_before(call.number, yes=known.yes, by=known.by, at=known.at)
         return said if counts else f"{said}: that counts for nothing here, and `atc resume {run}` asks again"
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from atc._host.blocking import in_thread
 from atc.calls.json_values import to_json_value
 from atc.calls.permissions import agent_permissions
 from atc.errors import UsageError
@@ -89,7 +90,7 @@ async def with_kept_again(agent: Agent, stored: StoredRun, *, trust_run: bool = 
     Raises:
         UsageError: the program cannot be among these tools.
     """
-    found = await asyncio.to_thread(_own_kept_of, agent, stored, trust_run)
+    found = await in_thread(_own_kept_of, agent, stored, trust_run)
     return agent if found is None else await asyncio.to_thread(_with_own_kept, agent, found)
 
 

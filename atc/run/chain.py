@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
+from atc._host.blocking import in_thread
 from atc.run.base import Ending, Strategy
 from atc.run.chain_policy import ChainPolicy
 from atc.run.program_loop import ProgramLoop
@@ -32,7 +32,7 @@ class Chain(Strategy):
 
     async def resume(self, run: Run, stored: StoredRun) -> Ending:
         """Run the last program again: what succeeded comes from the journal."""
-        if not (programs := await asyncio.to_thread(stored.programs)):
+        if not (programs := await in_thread(stored.programs)):
             return await self.solve(run)
         return await self._act(run, programs, stored)
 

@@ -7,14 +7,13 @@ for as ever. Only reads are used again, for a time (the setting ``reuse_reads_s`
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from atc._host.blocking import wait_for
+from atc._host.blocking import in_thread, wait_for
 from atc._host.redaction import Redactor
 from atc._records.events import Event
 from atc._records.origins import Origins
@@ -108,7 +107,7 @@ class Upcoming:
             return
         if not self._first:
             policy = broker.approval.policy
-            rules = policy is not None and policy.needs_origins
+            rules = policy is not None and policy.permissions.needs_origins
             wanted = rules or any(protocol.untrusted for protocol in tools.protocols)
             origins = {name: find() for name, find in self.origins.items() if wanted and name in self.inputs}
             broker.begin_request(answered=self.answered, inputs=self.inputs, calls=self.calls, origins=origins)
@@ -195,7 +194,7 @@ class Conversation:
             if not self._pending:
                 raise UsageError("no task of this conversation waits for approval")
             stored = self._agent.store.run(self.id)
-            ended = await asyncio.to_thread(stored.last, "run_ended")
+            ended = await in_thread(stored.last, "run_ended")
             if ended is None or ended.get("status") != "waiting":
                 self._closed = True
                 raise UsageError(
@@ -226,7 +225,7 @@ class Conversation:
 
     async def aclose(self) -> None:
         """:meth:`close` for asynchronous code."""
-        await asyncio.to_thread(self.close)
+        await in_thread(self.close)
 
     def __enter__(self) -> Self:
         return self
@@ -281,7 +280,7 @@ class Conversation:
         journal, result = turn.journal, turn.result
         if turn.goes_on and not turn.began:
             if journal is not None:
-                await asyncio.to_thread(journal.release)
+                await in_thread(journal.release)
             return  # it waits on
         self._journal = journal
         if journal is None or not turn.began:
@@ -300,7 +299,7 @@ class Conversation:
             self._origins[f"answer_{turn.number}"] = turn.answer_origins
         self._pending = result.pending if result is not None else ()
         if self._pending:  # who decides opens the journal
-            await asyncio.to_thread(journal.release)
+            await in_thread(journal.release)
             self._journal = None
 
     def _turn(self, task: str, number: int, result: Result | None, made: list[CallEntry]) -> Turn:

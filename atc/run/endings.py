@@ -15,7 +15,7 @@ from atc.run.base import Ending
 from atc.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from atc.calls.approval import Policy
+    from atc.calls.permissions.guard import Guard
 
 STATUS: dict[Cause, RunStatus] = {
     "denied": "denied",
@@ -84,7 +84,7 @@ def advised(fault: Fault, calls: Iterable[Call], tools: Mapping[str, Tool], erro
     return fault.model_copy(update={"hint": _ADVICE[fault.cause]})
 
 
-def with_settling_read(ending: Ending, policy: Policy | None, tools: Mapping[str, Tool]) -> Ending:
+def with_settling_read(ending: Ending, policy: Guard | None, tools: Mapping[str, Tool]) -> Ending:
     """Name the read that settles the call in doubt with which a run ended, where the permissions have one."""
     fault = ending.fault
     if ending.status != "in_doubt" or fault is None or policy is None or (tool := tools.get(fault.tool or "")) is None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc import wording
+from atc._host.blocking import in_thread
 from atc._records.origins import TASK, UNKNOWN, CallOrigins
 from atc._records.packing import pack
 from atc._records.records import ODD_ANSWERS
@@ -104,7 +105,7 @@ class Given(Strategy):
         run.task = ""  # the run is named by the program's own text, which gives none of its values
         run.text = "author"
         if stored is not None:
-            await asyncio.to_thread(run.recovery.restore, stored)
+            await in_thread(run.recovery.restore, stored)
         tools = run.all_tools.only(*await asyncio.to_thread(self._understood, run))  # a program may be long
         run.kept.refuse_gone(self._program, self._inputs)
         why = {name: Why(kind="given") for name in tools}
@@ -134,7 +135,7 @@ class Given(Strategy):
 
     async def resume(self, run: Run, stored: StoredRun) -> Ending:
         """Run it as a revision: what the run's earlier programs did is answered from the journal."""
-        self._before = await asyncio.to_thread(stored.programs)
+        self._before = await in_thread(stored.programs)
         return await self.solve(run)
 
     async def _solve(self, run: Run) -> Ending:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from atc._host.blocking import in_thread
 from atc._host.invisible import visible
 from atc._records.packing import unpack
 from atc.errors import JournalError, UsageError
@@ -86,11 +87,11 @@ async def run_given(
         _check_source(source)
     stored: StoredRun | None = None
     if revises is not None:
-        revised, request, before = await asyncio.to_thread(_revised, agent, revises, dry_run)
+        revised, request, before = await in_thread(_revised, agent, revises, dry_run)
         stored = revised
         if inputs is None:
             inputs, kept, by_user = before.inputs, before.kept, before.by_user
-        program = await asyncio.to_thread(_last_program, revised) if source is None else source
+        program = await in_thread(_last_program, revised) if source is None else source
     elif source is not None:
         program, title = source, await asyncio.to_thread(title_of, source, agent.tools)
         request = agent._request(f"{author}: {title}" if author else title, dry_run=dry_run, source=tools_from)

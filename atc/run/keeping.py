@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from atc import wording
+from atc._host.blocking import in_thread
 from atc._host.redaction import MASK, Redactor
 from atc._host.secret_detection import looks_secret
 from atc._records.keeping import Doubt, JsonSchema, Lifted, Proposal, Unfit
@@ -91,7 +92,7 @@ async def propose(agent: Agent, stored: StoredRun, name: str, edits: Edits = NO_
         TraceError: a line of the run's trace is damaged.
         EnvironmentProblem: not the isolation that was asked for: the program is tried in the jail.
     """
-    made, recorded = await asyncio.to_thread(_proposed, agent, stored, name, edits)
+    made, recorded = await in_thread(_proposed, agent, stored, name, edits)
     if made.unfit:
         return made
     return made.model_copy(update={"unfit": tuple(await _tried(agent, made, recorded))})

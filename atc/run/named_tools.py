@@ -125,7 +125,8 @@ def names_in(reply: str, tools: Collection[str], program: Program | None) -> Seq
     """
     if program is not None and program.tree is not None and (asked := _asked_in(program.tree)):
         return asked
-    calls = program is not None and any(isinstance(node, ast.Call) for node in program.nodes)
+    parsed = program is not None and program.tree is not None
+    calls = program is not None and parsed and any(isinstance(node, ast.Call) for node in program.nodes)
     return [] if calls else _listed_in(reply, tools)
 
 

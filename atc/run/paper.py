@@ -23,8 +23,7 @@ What the text leaves open, and what is chosen:
 
 from __future__ import annotations
 
-import asyncio
-
+from atc._host.blocking import in_thread
 from atc._host.invisible import legible
 from atc._records.outcome import Outcome, ProgramError
 from atc.facts import Fault, Finding
@@ -73,7 +72,7 @@ class Paper(Strategy):
 
     async def resume(self, run: Run, stored: StoredRun) -> Ending:
         """Run the last program again: what succeeded comes from the journal."""
-        source = next(reversed(await asyncio.to_thread(stored.programs)), "")
+        source = next(reversed(await in_thread(stored.programs)), "")
         return await self._act(run, Draft(Program(source)) if source else None)
 
     async def _act(self, run: Run, first: Draft | None = None) -> Ending:

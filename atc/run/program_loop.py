@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from typing import Any, Self, TypeVar
 
 from atc import wording
+from atc._host.blocking import in_thread
 from atc._records.events import Findings
 from atc._records.outcome import Outcome
 from atc._records.packing import as_text
@@ -102,7 +103,7 @@ class ProgramLoop:
 
     async def resumed(self, stored: StoredRun) -> Draft | None:
         """The program that a run goes on with, which ran last; ``None`` where there is none, or it looked."""
-        programs = await asyncio.to_thread(self.requests.restore, stored)
+        programs = await in_thread(self.requests.restore, stored)
         return Draft(Program(programs[-1])) if programs and programs[-1] else None
 
     # -- write ---------------------------------------------------------------------------------------------------------

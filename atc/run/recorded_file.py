@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from atc._host.blocking import in_thread
 from atc._host.files import open_plain, write_whole
 from atc._host.redaction import Redactor
 from atc._host.secret_detection import looks_secret
@@ -142,7 +143,7 @@ async def record(stored: StoredRun, *, ways: Sequence[str] = (), redactor: Redac
         TraceError: its trace is damaged.
         SandboxUnavailable: the isolation that was asked for cannot be had.
     """
-    recorded = await asyncio.to_thread(recording_of, stored)
+    recorded = await in_thread(recording_of, stored)
     replayed = await replay(recorded, sandbox=sandbox)
     if not replayed.same:
         raise UsageError(

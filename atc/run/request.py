@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from asyncio import Future
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -324,8 +324,9 @@ async def _in_a_thread(
                 journal.require(stored.begun_writes())
             if claim is not None:
                 claim()
-            journal.write_behind()
-            return journal, stored.open_trace()
+            trace = stored.open_trace()
+            journal.write_behind(writer)  # at last: what fails before is closed here
+            return journal, trace
         except BaseException:
             closed(journal)
             raise
@@ -338,11 +339,14 @@ async def _in_a_thread(
         if late.exception() is None:
             threading.Thread(target=closed, args=late.result()[:1]).start()
 
-    opening = asyncio.get_running_loop().run_in_executor(None, opened)
+    before = None if kept is None else kept.behind
+    writer = ThreadPoolExecutor(1, "atc-journal") if before is None else before.writer
+    # a thread starts where another one waits for that: of many runs at once the event loop would wait for each
+    starting = asyncio.get_running_loop().run_in_executor(None, writer.submit, opened)
     try:
-        return await asyncio.shield(opening)
+        return await asyncio.shield(asyncio.wrap_future(await asyncio.shield(starting)))
     except asyncio.CancelledError:
-        opening.add_done_callback(closed_late)  # the run is locked until then
+        starting.add_done_callback(lambda begun: begun.result().add_done_callback(closed_late))
         raise
 
 

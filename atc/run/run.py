@@ -16,6 +16,7 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from atc._host.blocking import in_thread
 from atc._records.events import Emit, ProgramStarted
 from atc._records.origins import TASK, CallOrigins, OriginKind, Origins
 from atc._records.outcome import Outcome
@@ -265,10 +266,10 @@ class Run:
             NotLinked: the program that a run goes on with calls a kept program that is gone.
         """
         if stored is not None:
-            await asyncio.to_thread(self._refuse_gone, stored)  # a trace may be long
-            await asyncio.to_thread(self.recovery.restore, stored)
-        before = await asyncio.to_thread(stored.last, "tools_chosen") if stored is not None else None
-        fixed = await asyncio.to_thread(stored.first, "tools_chosen") if stored is not None else None
+            await in_thread(self._refuse_gone, stored)  # a trace may be long
+            await in_thread(self.recovery.restore, stored)
+        before = await in_thread(stored.last, "tools_chosen") if stored is not None else None
+        fixed = await in_thread(stored.first, "tools_chosen") if stored is not None else None
         if fixed is not None:
             self.broker.repairs.key_aliases = read_key_aliases(fixed.get("key_aliases"))
         known = tools_before(() if before is None else before["tools"], self.broker, self.all_tools)
@@ -597,7 +598,7 @@ class Run:
     def wants_origins(self) -> bool:
         """Whether a rule, or a tool whose text strangers write, may ask later where values came from."""
         policy, broker = self.broker.approval.policy, self.broker
-        rules = policy is not None and policy.needs_origins
+        rules = policy is not None and policy.permissions.needs_origins
         return rules or bool(broker.strangers()) or any(map(broker.is_untrusted, self.tools))
 
     def _begin_program(self, source: str) -> None:

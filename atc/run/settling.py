@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from atc._host.blocking import in_thread
 from atc._host.redaction import Redactor
 from atc._records.events import CallSettled, Emit, Event, unheard
 from atc._records.packing import as_text
@@ -28,9 +29,8 @@ from atc.calls.entry import CallEntry
 from atc.calls.journal import Journal
 from atc.calls.named_calls import NoValue, encoded, filled, sent_arguments
 from atc.calls.permissions.conditions import Condition
-from atc.calls.permissions.guard import Guard
 from atc.calls.permissions.patterns import Reader
-from atc.calls.permissions.tool_tables import Settle, settle_of
+from atc.calls.permissions.tool_tables import Settle, said_of
 from atc.calls.sending import MAX_RETRY_AFTER_S
 from atc.calls.settled import Settlement
 from atc.errors import AtcError, UsageError
@@ -161,7 +161,7 @@ class Settling:
     def _doubt(self, entry: CallEntry) -> Doubt:
         name = self._broker.name_now(entry.tool, entry.key.source)
         written = self.agent.tools[name].protocol if name is not None and name in self.agent.tools else None
-        doubt = Doubt(entry, None if written is None else settle_of(tables_of(self.agent), written))
+        doubt = Doubt(entry, None if written is None else said_of(tables_of(self.agent), written, lambda of: of.settle))
         doubt.stays("no_read")
         if doubt.settle is None:
             return doubt
@@ -263,7 +263,7 @@ def _chosen(journal: Journal, numbers: Sequence[int] | None) -> list[CallEntry]:
 def tables_of(agent: Agent) -> Any:
     """Return the ``[tools]`` tables of an agent's permissions."""
     policy = agent._approval.policy
-    return policy.permissions.tools if isinstance(policy, Guard) else ()
+    return () if policy is None else policy.permissions.tools
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -277,10 +277,10 @@ async def settle_run(agent: Agent, run_id: str, numbers: Sequence[int] | None = 
         UsageError: there is no such run, it has no journal, or one of the calls is not in doubt.
         JournalError: its journal is damaged, or another process works on the run.
     """
-    stored = await asyncio.to_thread(agent.store.find, run_id)
+    stored = await in_thread(agent.store.find, run_id)
     noting = _noting(stored, Redactor(agent.settings.secrets))
     async with written_behind(stored) as (journal, writer):
-        given_up, timeout_s = await asyncio.to_thread(_given_up_at, stored)
+        given_up, timeout_s = await in_thread(_given_up_at, stored)
 
         def noted(found: SettledCall) -> None:
             writer.submit(noting, found)
@@ -300,7 +300,7 @@ async def settle_resumed(agent: Agent, journal: Journal, stored: StoredRun, emit
     def noted(found: SettledCall) -> None:
         emit("call_settled", settled_event(found))
 
-    given_up, timeout_s = await asyncio.to_thread(_given_up_at, stored)
+    given_up, timeout_s = await in_thread(_given_up_at, stored)
     return await Settling(agent, journal, stored.run_id, given_up, timeout_s, noted).settle()
 
 
@@ -375,9 +375,9 @@ async def written_behind(stored: StoredRun) -> AsyncIterator[tuple[Journal, Exec
     Raises:
         UsageError, JournalError: as :func:`opened`.
     """
-    journal = await asyncio.to_thread(opened, stored)
+    journal = await in_thread(opened, stored)
     try:
-        await asyncio.to_thread(journal.write_behind)
+        await in_thread(journal.write_behind)
         assert journal.behind is not None
         yield journal, journal.behind.writer
     finally:

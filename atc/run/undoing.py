@@ -7,13 +7,13 @@ made: a second undo, also after a crash, makes none again that was made or may h
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
+from atc._host.blocking import in_thread
 from atc._records.events import Event
 from atc._records.origins import UNKNOWN, CallOrigins, Origin, Origins
 from atc._records.records import DataFlow, Feed, PlannedCall, UndoneCall, UndoneRun, UndoReason
@@ -21,7 +21,7 @@ from atc.calls.approval import EarlierWrite, EarlierWrites
 from atc.calls.entry import CallEntry, CallKey, call_key
 from atc.calls.journal import Journal
 from atc.calls.named_calls import NoValue, encoded, filled, sent_arguments
-from atc.calls.permissions.tool_tables import CallText, Reference, call_text, undo_of
+from atc.calls.permissions.tool_tables import CallText, Reference, call_text, said_of
 from atc.calls.settled import Undo
 from atc.errors import JournalError, UsageError
 from atc.models.base import NoModel
@@ -155,7 +155,8 @@ class Undoing:
         return tools[name] if source is None or known is None else None
 
     def _inverse_of(self, tool: Tool) -> CallText | None:
-        if (named := undo_of(tables_of(self.agent), tool.protocol)) is not None or not tool.undo:
+        named = said_of(tables_of(self.agent), tool.protocol, lambda table: table.undo)
+        if named is not None or not tool.undo:
             return named
         try:
             return call_text(tool.undo, response=True)
@@ -268,7 +269,7 @@ class Undoer(Strategy):
             shown = next((each for each in feeds.values() if each and _same(each, call)), None)
             return () if shown is None else shown.feeds
 
-        run.broker.feeds_of = run.broker._approving.feeds_of = feeds_of
+        run.broker.feeds_of = feeds_of
         with run.attempt():
             for step in self._steps:
                 if not await self._made(run, step):
@@ -282,7 +283,7 @@ class Undoer(Strategy):
         call = await run.call(step.undo.tool, step.arguments, origins=step.origins)
         if call.succeeded and call.body_error is None:
             await self._undoing.note(step, run.run_id, "done")
-            await asyncio.to_thread(self._undoing.tell, step, run.run_id)
+            await in_thread(self._undoing.tell, step, run.run_id)
             step.ends("undone")
             return True
         if call.status == "in_doubt":
@@ -312,10 +313,10 @@ async def undo_run(agent: Agent, run_id: str, *, dry_run: bool = False) -> Undon
     """
     if agent._approval.parks:
         raise UsageError("an undo does not wait for approval: give approve='ask', 'always' or a function")
-    stored = await asyncio.to_thread(agent.store.find, run_id)
+    stored = await in_thread(agent.store.find, run_id)
     async with written_behind(stored) as (journal, _):
         undoing = Undoing(agent, stored, journal)
-        steps = await asyncio.to_thread(undoing.steps)
+        steps = await in_thread(undoing.steps)
         made = [step for step in steps if step.undo is not None]
         by = ""
         if made and not dry_run:

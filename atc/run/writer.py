@@ -253,6 +253,8 @@ class Writer:
         return NamedTools(self._run.all_tools)
 
     def _names_others(self, program: Program, inputs: Collection[str]) -> bool:
+        if program.tree is None:
+            return False
         known = {*inputs, *self._tools, *dir(builtins), *(name for node in program.nodes for name in binds(node))}
         return any(isinstance(node, ast.Name) and node.id not in known for node in program.nodes)
 

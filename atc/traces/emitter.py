@@ -54,15 +54,12 @@ def emitter(trace: TraceWriter, redactor: Redactor, *listeners: Listener | None)
 
     def emit(kind: EventKind, data: Mapping[str, Any]) -> None:
         event = Event(kind, dict(data))
-        if is_kept:
-            line = event.line()
-            if not redactor.is_clean(line):
-                event = Event(kind, redactor.value(data), event.at)
-                line = event.line()
-            trace.write_line(line)
-        else:
+        line = event.line()
+        if not (is_kept and redactor.is_clean(line)):
             event = Event(kind, redactor.value(event.data), event.at)
-            line = event.line() if told else ""
+            line = event.line()
+        if is_kept:
+            trace.write_line(line)
         for each in told:  # what one of them changes is nobody else's: the call itself may have the same values
             each(Event(kind, json.loads(line)["data"], event.at))
 

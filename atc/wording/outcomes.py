@@ -411,17 +411,8 @@ def read_changed(change: ChangedRead) -> str:
 
 
 _PARTS = {
-    "name": "its name",
-    "schema": "its schema",
-    "effect": "its effect",
-    "operation": "its operation",
-    "code": "its code",
     "command": "the command of its server",
-    "folder": "the folder that its server starts in",
-    "address": "the address that it goes to",
-    "client": "the client of its login",
-    "login": "the login at its server",
-    "recording": "the recorded login",
+    "folder": "the working folder of its server",
     "variable": "the variable {} of its server",
     "header": "the header {}",
     "credential": "the credential for {}",
@@ -431,9 +422,10 @@ _NAMED = 5
 
 def changed_parts(parts: Sequence[str]) -> str:
     """Say which parts of a tool are not what they were: ``the header x-account, its code changed``."""
-    named = [_PARTS.get(kind, kind).format(visible(name)) for kind, _, name in (part.partition(" ") for part in parts)]
-    more = [f"{len(named) - _NAMED:,} more"] if len(named) > _NAMED else []
-    return f"{', '.join([*named[:_NAMED], *more])} changed"
+    pairs = [part.partition(" ") for part in parts]
+    named = [_PARTS.get(kind, f"its {kind}").format(visible(name)) for kind, _, name in pairs[:_NAMED]]
+    more = [f"{len(pairs) - _NAMED:,} more"] if len(pairs) > _NAMED else []
+    return f"{', '.join([*named, *more])} changed"
 
 
 def tool_changed(parts: Sequence[str]) -> str:

@@ -305,6 +305,9 @@ def test_a_ban_that_a_crash_cut_short_is_dropped(tmp_path: Path) -> None:
         again.close()
     for cut in range(len(before) + 1, first - 1):
         assert refused(path, content[:cut] + content[first:]), "a second record follows the one that was cut short"
+    line = b'{"reads_after": 1}'
+    for cut in range(len(line)):
+        assert not refused(path, before + line[:cut]), "a bound of reads is dropped likewise"
 
 
 @given(st.data())

@@ -14,6 +14,7 @@ from unittest import mock
 import pytest
 
 from atc import Agent, FakeModel, tool
+from atc._host.blocking import in_thread
 from atc._records.events import Event
 from atc.calls.approval import Approval
 from atc.calls.broker import Broker, CallPolicy
@@ -23,7 +24,7 @@ from atc.calls.journal_file import JournalFile
 from atc.errors import JournalError
 from atc.result import Effect
 from atc.tools.tool import Toolset
-from atc.traces.stores.files import FileRun
+from atc.traces.stores.files import FileRun, FileStore
 from tests import conftest
 from tests.support.tools import make_tool
 
@@ -147,8 +148,7 @@ def test_a_write_is_sent_once_its_record_is_on_disk_and_others_go_on(tmp_path: P
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("record", RECORDS[:2])
-@pytest.mark.parametrize("how", ["cancelled", "late"])
+@pytest.mark.parametrize(("record", "how"), [("begin", "cancelled"), ("sent", "cancelled"), ("sent", "late")])
 def test_a_write_that_is_cut_off_while_its_record_waits_is_not_sent_and_not_in_doubt(
     tmp_path: Path, record: Record, how: str
 ) -> None:
@@ -248,8 +248,8 @@ def put(n: int) -> int:
 
 
 def agent(**options: Any) -> Agent:
-    model = FakeModel(["answer = [put(n=1), put(n=2)]"])
-    return Agent([put], model=model, approve="always", sentence=False, max_revisions=0, **options)
+    options.setdefault("model", FakeModel(["answer = [put(n=1), put(n=2)]"]))
+    return Agent([put], approve="always", sentence=False, max_revisions=0, **options)
 
 
 @pytest.mark.parametrize("record", RECORDS)
@@ -262,6 +262,33 @@ def test_a_run_whose_disk_is_full_fails_and_says_what_it_did(record: Record) -> 
     assert result.status == "failed"
     assert result.fault is not None
     assert "No space left on device" in result.fault.message
+
+
+@pytest.mark.parametrize("part", ["check", "versions"])
+def test_a_store_that_stands_holds_up_no_run_of_another(tmp_path: Path, part: str) -> None:
+    """More of them than there are threads for small work: where runs are opened, and where old ones are deleted."""
+    goes_on, reached = threading.Event(), threading.Semaphore(0)
+    method, many = getattr(FileStore, part), 34
+
+    def stands(store: FileStore) -> Any:
+        if store.folder == tmp_path / "stands":
+            reached.release()
+            assert goes_on.wait(20)
+        return method(store)
+
+    async def main() -> None:
+        model = FakeModel(["answer = put(n=1)"] * many)
+        with agent(runs_dir=tmp_path / "stands", model=model) as one, agent(runs_dir=tmp_path / "other") as other:
+            waiting = [asyncio.create_task(one.arun("Put one.")) for _ in range(many)]
+            for _ in waiting if part == "check" else waiting[:1]:
+                assert await in_thread(reached.acquire, timeout=20)
+            assert (await other.arun("Put both.")).status == "answered"
+            assert not all(each.done() for each in waiting)
+            goes_on.set()
+            assert {each.status for each in await asyncio.gather(*waiting)} == {"answered"}
+
+    with mock.patch.object(FileStore, part, stands):
+        asyncio.run(main())
 
 
 def test_a_run_that_has_ended_is_free_for_the_next_process() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.index_cache import digest_of
 from atc.schemas.names import UniqueNames, operation_names
 from atc.tools.openapi.answers import value_of
 from atc.tools.openapi.importer import read_openapi
@@ -15,6 +18,7 @@ from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.security import Credentials
 from atc.tools.openapi.text import clean
 from atc.tools.parse import _from_json, parse_document
+from atc.tools.tool import Toolset
 from tests.growth.harness import assert_linear
 
 pytestmark = pytest.mark.slow
@@ -56,6 +60,14 @@ def _shared(n: int, **operation: Any) -> Any:
     """``n`` operations that refer to one schema with ``n`` properties."""
     made = {**_returning({"$ref": f"{_SCHEMA}S"}), **operation}
     return _document({f"/a{i}": {"get": made} for i in range(n)}, components={"schemas": {"S": _properties(n)}})
+
+
+def _defined(n: int) -> Any:
+    """``n`` operations, whose answers reach ``n`` definitions."""
+    schemas = {f"T{i}": _properties(3) for i in range(n)}
+    schemas["S"] = {"type": "object", "properties": {f"p{i}": {"$ref": f"{_SCHEMA}T{i}"} for i in range(n)}}
+    paths = {f"/a{i}": {"get": _returning({"$ref": f"{_SCHEMA}S"})} for i in range(n)}
+    return _document(paths, components={"schemas": schemas})
 
 
 def _discriminator(n: int) -> Any:
@@ -144,6 +156,19 @@ def test_an_import_of_operations_that_share_what_is_large(more: Any) -> None:
         return {**_shared(n), **more}
 
     assert_linear(make, read_openapi, n=50, most=400)
+
+
+def test_operations_that_reach_the_same_definitions(tmp_path: Path) -> None:
+    """Each is walked once, and written once."""
+
+    def written(tools: Toolset) -> None:
+        digest_of(tools, None)
+        ToolIndex.build(tools, None).save(tmp_path)
+        ToolIndex.load(tmp_path, None)
+
+    assert_linear(_defined, read_openapi, n=50, most=400)
+    assert_linear(lambda n: Toolset.from_openapi(_defined(n)), written, n=50, most=400)
+    assert (tmp_path / "index.npz").stat().st_size < 3_000_000
 
 
 def test_an_import_of_operations_with_one_great_example() -> None:

@@ -17,7 +17,7 @@ from atc.calls.permissions import Caps, Permissions, Who
 from atc.calls.permissions.audit import AuditLog, read_audit
 from atc.calls.permissions.conditions import condition_of, may_equal, spellings
 from atc.calls.permissions.document import MAX_RULES
-from atc.calls.permissions.guard import Limiter, Limiters
+from atc.calls.permissions.guard import Limiter
 from atc.calls.permissions.lines import allowing, allowing_from, quoted
 from atc.calls.permissions.patterns import (
     MAX_JUDGED,
@@ -184,10 +184,9 @@ def test_calls_are_counted() -> None:
     caps = Caps(calls_per_hour=100_000, writes_per_hour=100_000)
 
     def count(n: int) -> None:
-        limiter, limiters = Limiter(itertools.count().__next__), Limiters()
-        for number in range(n):
+        limiter = Limiter(itertools.count().__next__)
+        for _ in range(n):
             limiter.take(caps, writes=True)
-            limiters.of(str(number))
 
     assert_linear(lambda n: n, count, most=50_000)
 

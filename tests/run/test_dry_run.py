@@ -298,7 +298,7 @@ def test_neither_the_sender_nor_what_makes_a_call_lets_one_through(effect: Effec
     with pytest.raises(AssertionError, match="a dry run hands no call"):
         asyncio.run(broker._begin(attempt))
     assert broker.journal.entries == {}
-    sender = Sender(broker.clock, 1, 1, 0.1, reads_only=True)
+    sender = Sender(broker.clock, CallPolicy(), reads_only=True)
     attempt.effect = Effect.READ  # whatever the attempt says
     with pytest.raises(AssertionError, match="a dry run hands no call"):
         asyncio.run(sender.send(attempt, lambda: None))

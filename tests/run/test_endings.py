@@ -635,6 +635,14 @@ def _from(kind: Any, made: Tool) -> Tool:
     return Tool(made.protocol.model_copy(update={"source": source}), made.transport)
 
 
+@pytest.mark.parametrize("cause", ["broken", "bad_response", "credential", "unreachable"])
+@pytest.mark.parametrize("text", ["answer = pay()", "try:\n    pay()\nexcept ToolError:\n    answer = 'not paid'"])
+def test_a_write_in_doubt_at_a_service_is_more_than_a_broken_tool(cause: Any, text: str) -> None:
+    _, function = counted(ToolError("it ended during the call", outcome="unknown", cause=cause))
+    result = run(text, made=Toolset([_from("mcp", make_tool("pay", function, WRITE))]))
+    ended_at_once(result, "in_doubt", "in_doubt", "check it by hand")
+
+
 async def _hangs(_: Any) -> Any:
     await asyncio.sleep(30)
 

@@ -152,6 +152,11 @@ def test_any_other_reply_asks_for_nothing(reply: str) -> None:
     assert names_in(reply, catalogue(), None) == []
 
 
+def test_a_reply_that_does_not_parse_is_read_as_well_as_before() -> None:
+    result, model = ran(code("while"), code("asana_get_project("), code("answer = asana_get_project(id='7')"))
+    assert (result.value, len(model.prompts)) == ({"id": "7"}, 3)
+
+
 def test_a_program_that_calls_is_no_list() -> None:
     program = Program("asana_get_project()\n")
     assert names_in(program.source, catalogue(), program) == []

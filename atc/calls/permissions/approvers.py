@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from atc._host.extras import install_command
-from atc._records.packing import pack
-from atc.calls.json_values import canonical
 from atc.errors import EnvironmentProblem, UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
 PRIVATE = "atc-approver-private-"
 """How the text of a private key begins: it is not taken for a public one, and is found where it leaks."""
 KEY_BYTES, SIGNATURE_BYTES = 32, 64
-_STATEMENT = "atc decision 1"
 
 
 @dataclass(frozen=True)
@@ -55,15 +50,15 @@ class Approvers:
                 return name
         raise UsageError("this key is none of an approver: the permissions file has no public key that belongs to it")
 
-    def have_signed(self, run: str, call: ParkedCall, decision: Decision) -> bool:
-        """Return whether a decision about a parked call is one of an approver; without approvers, of anybody.
+    def have_signed(self, text: str, decision: Decision) -> bool:
+        """Return whether a decision is one of an approver, who signed this text; without approvers, of anybody.
 
         A decision that was signed counts nowhere unverified: its approver stands in another permissions file.
         """
         if not (self.keys and decision.signature):
             return not self.keys and not decision.signature
         public = self.keys.get(decision.by)
-        return public is not None and is_signed(public, statement(run, call, yes=decision.yes), decision.signature)
+        return public is not None and is_signed(public, text, decision.signature)
 
 
 class ApproverKey:
@@ -103,13 +98,7 @@ class ApproverKey:
 
 def statement(run: str, call: ParkedCall, *, yes: bool) -> str:
     """Return what an approver signs: a yes or no to one call of one run, exactly as it waits and as it was shown."""
-    record = call.record() | {"shown": pack(call.shown.model_dump(mode="json", exclude_defaults=True))}
-    try:
-        text = canonical(record)
-    except ValueError:  # in a row that a service answered, two keys may be one text in two Unicode forms
-        text = json.dumps(record, sort_keys=True)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{_STATEMENT}\n{run}\n{call.number}\n{digest}\n{'yes' if yes else 'no'}"
+    return f"atc decision 2\n{run}\n{call.number}\n{call.digest}\n{'yes' if yes else 'no'}"
 
 
 def is_signed(public: bytes, text: str, signature: str) -> bool:

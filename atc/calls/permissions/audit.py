@@ -10,7 +10,8 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -23,7 +24,6 @@ from atc._host.secret_detection import masked_exception
 from atc._records.packing import as_text
 from atc._records.records import DataFlow, Origin
 from atc.calls.permissions.facts import Caller
-from atc.errors import EnvironmentProblem
 from atc.result import Effect
 
 MAX_BYTES, KEPT = 10_000_000, 4
@@ -136,8 +136,9 @@ class AuditLog:
             repeats=repeats[:MAX_NAME],
             **self._flow(flow or DataFlow()),
         )
-        line = json.dumps(_whole(record.model_dump(exclude_defaults=True))) + "\n"  # in ASCII
-        await self._append(line.encode())
+        text = json.dumps(record.model_dump(exclude_defaults=True), ensure_ascii=False)
+        whole = json.loads(text.encode("utf-8", "replace"))  # no reader of JSON takes halves of letters
+        await self._append(json.dumps(whole).encode() + b"\n")
 
     def _flow(self, flow: DataFlow) -> dict[str, Any]:
         """Return where arguments came from: names and keys, and no value; first what strangers may have chosen."""
@@ -171,7 +172,7 @@ class AuditLog:
 
     async def _append(self, line: bytes) -> None:
         make_private(self.path.parent)
-        async with _Locked(self.path.with_name(f"{self.path.name}.lock")):
+        async with _locked(self.path.with_name(f"{self.path.name}.lock")):
             with _opened(self.path) as file:
                 turned = os.fstat(file.fileno()).st_size + len(line) > self.max_bytes
                 if not turned:
@@ -216,15 +217,6 @@ def read_audit(path: Path, tell: Callable[[Path, int], None] | None = None) -> I
                     yield None
 
 
-def _whole(value: Any) -> Any:
-    """Return the same without halves of letters, which no reader of JSON takes."""
-    if isinstance(value, dict):
-        return {_whole(key): _whole(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [*map(_whole, value)]
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-
-
 def _numbered(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.{number}")
 
@@ -241,34 +233,23 @@ def _write(file: IO[bytes], line: bytes) -> None:
         raise OSError("the disk took a part of a line")
 
 
-class _Locked:
-    """Hold the lock beside a file; whoever has it writes one line."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    async def __aenter__(self) -> None:
-        self._file = _opened(self._path)
-        until = time.monotonic() + _LOCK_S
-        while True:
-            try:
-                return lock(self._file)
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    self._file.close()
-                    raise OSError(f"{self._path} is locked by another process") from None
-                await self._wait()
-            except (OSError, EnvironmentProblem):
-                self._file.close()
-                raise
-
-    async def _wait(self) -> None:
-        try:
+@asynccontextmanager
+async def _locked(path: Path) -> AsyncIterator[None]:
+    until = time.monotonic() + _LOCK_S
+    with _opened(path) as file:
+        while not _has_locked(file):
+            if time.monotonic() > until:
+                raise OSError(f"{path} is locked by another process")
             await asyncio.sleep(0.002)
-        except BaseException:
-            self._file.close()
-            raise
+        try:
+            yield
+        finally:
+            unlock(file)
 
-    async def __aexit__(self, *exc: object) -> None:
-        unlock(self._file)
-        self._file.close()
+
+def _has_locked(file: IO[bytes]) -> bool:
+    try:
+        lock(file)
+    except BlockingIOError:
+        return False
+    return True

@@ -6,7 +6,7 @@ What nobody can judge by a condition fits a rule that restricts, and no rule tha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -214,6 +214,30 @@ def _may_be_json(text: str) -> bool:
 
 
 # -- from the file -----------------------------------------------------------------------------------------------------
+
+
+def conditions_of(given: Any, *, what: str, roots: Collection[str] = ()) -> tuple[Condition, ...]:
+    """Return a table of conditions.
+
+    Args:
+        given: by path, what stands there.
+        what: what the table takes, in words.
+        roots: first names of paths; empty: any.
+
+    Raises:
+        ValueError: it is something else; the message says what it takes.
+    """
+    if not isinstance(given, dict) or not 0 < len(given) <= MAX_CONDITIONS:
+        raise ValueError(f"takes a table of 1 to {MAX_CONDITIONS} {what}")
+    made = []
+    for path, value in given.items():
+        try:
+            if roots and path.split(".")[0] not in roots:
+                raise ValueError(f"the path begins with {' or '.join(f'`{each}`' for each in roots)}")
+            made.append(condition_of(path, value))
+        except ValueError as error:
+            raise ValueError(f"`{path[:80]}`: {error}") from None
+    return tuple(made)
 
 
 def condition_of(path: str, given: Any) -> Condition:

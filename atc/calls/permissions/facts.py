@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 from typing import Protocol as Interface
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from atc.calls.permissions.conditions import Condition
 from atc.calls.permissions.origins import CallSources, OriginCondition
@@ -24,6 +26,8 @@ LOCAL = "local"
 
 EVERYONE = "*"
 """The section of principals that have none of their own."""
+MOST = 1_000_000
+"""The greatest number that a file may give."""
 
 
 class Caller(Interface):
@@ -32,12 +36,10 @@ class Caller(Interface):
     @property
     def principal(self) -> str:
         """Return who it is, as far as that was proved. Grants bind to it."""
-        ...
 
     @property
     def name(self) -> str:
         """Return what it calls itself: a claim. It can restrict, and never widen."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -193,8 +195,13 @@ class Decision:
         return self.asks == "ask" and self.waits
 
 
-@dataclass(frozen=True)
-class Caps:
+class Part(BaseModel):
+    """A part of a permissions file, read strictly."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
+
+
+class Caps(Part):
     """Bounds how much a caller may do; ``None``: nothing is said.
 
     Attributes:
@@ -204,18 +211,18 @@ class Caps:
         calls_per_hour: calls within 60 minutes, of all its runs. ``writes_per_hour``: of those, all but reads.
     """
 
-    max_calls: int | None = None
-    wall_s: float | None = None
-    max_runs_at_once: int | None = None
-    calls_per_hour: int | None = None
-    writes_per_hour: int | None = None
+    max_calls: int | None = Field(default=None, ge=1, le=MOST)
+    wall_s: float | None = Field(default=None, gt=0, le=MOST, allow_inf_nan=False)
+    max_runs_at_once: int | None = Field(default=None, ge=1, le=10_000)
+    calls_per_hour: int | None = Field(default=None, ge=0, le=100_000)
+    writes_per_hour: int | None = Field(default=None, ge=0, le=100_000)
 
     def tighter(self, other: Caps) -> Caps:
         """Return the tighter one of each cap."""
         made = {}
-        for each in fields(self):
-            said = [value for caps in (self, other) if (value := getattr(caps, each.name)) is not None]
-            made[each.name] = min(said, default=None)
+        for name in Caps.model_fields:
+            said = [value for caps in (self, other) if (value := getattr(caps, name)) is not None]
+            made[name] = min(said, default=None)
         return Caps(**made)
 
     def settings(self, max_calls: int, wall_s: float) -> dict[str, Any]:

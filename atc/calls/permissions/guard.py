@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from typing import Protocol as Interface
 
 from atc.calls.approval import Approval, ApprovalRequest, EarlierWrites, Parked, Refusal, Verdicts
+from atc.calls.permissions.approvers import statement
 from atc.calls.permissions.audit import AuditLog, Verdict
 from atc.calls.permissions.facts import Caller, Caps, Decision
 from atc.calls.permissions.permissions import (
@@ -27,8 +28,7 @@ from atc.calls.permissions.permissions import (
     to_allow,
     to_allow_suspect,
 )
-from atc.calls.permissions.tool_tables import settle_of
-from atc.calls.untrusted import Targets
+from atc.calls.permissions.tool_tables import said_of
 from atc.errors import AtcError, UsageError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
@@ -102,17 +102,6 @@ class Limiter:
             self.runs -= 1
 
 
-class Limiters:
-    """The counts of all principals of a process."""
-
-    def __init__(self) -> None:
-        self._of: dict[str, Limiter] = {}
-
-    def of(self, principal: str) -> Limiter:
-        """Return those of one principal."""
-        return self._of.setdefault(principal, Limiter())
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # Asks the permissions about every call of one run, then somebody, and writes down what was decided.
 
@@ -126,7 +115,6 @@ class Choice(Interface):
 
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
         """Return the answer that needs no question; ``None`` where somebody is asked."""
-        ...
 
 
 class AlwaysAsks:
@@ -143,7 +131,7 @@ def is_odd(request: ApprovalRequest) -> bool:
 
 
 class Guard:
-    """Decides over the calls of one run (:class:`atc.calls.approval.Policy`).
+    """Decides over the calls of one run: each call once, for its arguments can be large.
 
     Args:
         permissions: of the user.
@@ -187,41 +175,20 @@ class Guard:
             choice=self._choice,
         )
 
-    @property
-    def may_park(self) -> bool:
-        """Return whether a call may have to wait for approval that is given elsewhere."""
-        return self.permissions.may_park
-
-    @property
-    def needs_origins(self) -> bool:
-        """Return whether a rule asks where arguments came from."""
-        return self.permissions.needs_origins
-
-    @property
-    def after_untrusted(self) -> Literal["ask", "allow"]:
-        """Return what becomes of the writes of a program whose author had seen untrusted text."""
-        return self.permissions.strangers.after
-
-    def is_untrusted(self, protocol: Protocol) -> bool:
-        """Return whether strangers write what a tool answers."""
-        return self.permissions.is_untrusted(protocol)
-
     def reads(self, protocol: Protocol) -> bool:
         """Return whether a tool is taken for one that only reads."""
         return self.permissions.effect(protocol) is Effect.READ
 
-    def targets(self, protocol: Protocol) -> Targets:
-        """Return which arguments of a tool are targets."""
-        return self.permissions.targets(protocol)
-
     def holds(self, call: ParkedCall) -> bool:
         """Return whether the decision about a parked call is of somebody who may decide."""
-        return call.decision is None or self.permissions.approvers.have_signed(self.run, call, call.decision)
+        if (known := call.decision) is None:
+            return True
+        return self.permissions.approvers.have_signed(statement(self.run, call, yes=known.yes), known)
 
     def settling_read(self, protocol: Protocol) -> str:
         """Return the call, as the user wrote it, that says whether a call in doubt of a tool was done; empty without
         one."""
-        settle = settle_of(self.permissions.tools, protocol)
+        settle = said_of(self.permissions.tools, protocol, lambda table: table.settle)
         return "" if settle is None else settle.read.text
 
     def approval(self, earlier: EarlierWrites | None = None) -> Approval:
@@ -364,7 +331,7 @@ class Guard:
 
 @dataclass(frozen=True)
 class Judged:
-    """Holds what the permissions say of one call (:class:`atc.calls.approval.Judgement`)."""
+    """Holds what the permissions say of one call."""
 
     guard: Guard
     decision: Decision

@@ -8,7 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import lru_cache
+from typing import Annotated, Any
 from urllib.parse import unquote_to_bytes
+
+from pydantic import BeforeValidator
 
 from atc._host.invisible import without_invisible
 from atc._host.unicode_forms import normalized
@@ -185,6 +188,8 @@ MAX_PATTERN = 200
 """Characters of a pattern."""
 MAX_STARS = 12
 """``*`` in one pattern."""
+MAX_PATTERNS = 200
+"""Patterns of one list."""
 _AS_ITSELF = str.maketrans({character: f"[{character}]" for character in "*?["})
 _START = 50
 """Units of work that it takes to begin with a pattern (:class:`.readings.Reader`)."""
@@ -332,6 +337,21 @@ def _means(pattern: str, reading: Reading) -> bool:
 def patterns_of(texts: Iterable[str]) -> Patterns:
     """Patterns that were checked by :func:`pattern_problem`."""
     return Patterns(tuple(texts))
+
+
+def _read(given: Any) -> Patterns:
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        raise ValueError("takes a pattern, or a list of patterns")
+    if not 0 < len(texts) <= MAX_PATTERNS:
+        raise ValueError(f"takes 1 to {MAX_PATTERNS} patterns")
+    for each in texts:
+        if problem := pattern_problem(each):
+            raise ValueError(f"the pattern {each[:60]!r} {problem}")
+    return patterns_of(texts)
+
+
+PatternsOf = Annotated[Patterns, BeforeValidator(_read)]
 
 
 # ----------------------------------------------------------------------------------------------------------------------

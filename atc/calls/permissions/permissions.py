@@ -32,9 +32,9 @@ from atc.calls.permissions.facts import (
 )
 from atc.calls.permissions.lines import AFTER_UNTRUSTED, allowing, allowing_from, granting
 from atc.calls.permissions.origins import CallSources, ProtocolOf, unknown_tool
-from atc.calls.permissions.patterns import Patterns, Reader, effect_of, surely_names
+from atc.calls.permissions.patterns import Patterns, Reader, effect_of, patterns_of, surely_names
 from atc.calls.permissions.strangers import Strangers
-from atc.calls.permissions.tool_tables import ToolTable, idempotency_of, targets_in
+from atc.calls.permissions.tool_tables import ToolTable, said_of
 from atc.calls.responses import MAX_ERROR
 from atc.calls.untrusted import Targets, origins_at
 from atc.result import Effect
@@ -74,7 +74,7 @@ class Permissions:
     sections: Mapping[str, Section] = field(default_factory=dict)
     path: str = ""
     approvers: Approvers = field(default_factory=Approvers)
-    tools: tuple[ToolTable, ...] = ()
+    tools: Sequence[tuple[Patterns, ToolTable]] = ()
     strangers: Strangers = field(default_factory=Strangers)
 
     @classmethod
@@ -95,17 +95,18 @@ class Permissions:
             SettingsError: something in it is not understood.
         """
         file = read_document(Path(path))
-        read_only = read_only or file.read_only
+        keys = {name: each.public_key for name, each in (file.approvers or {}).items()}
+        untrusted = file.untrusted.texts if file.untrusted is not None else ()
         return cls(
-            file.rules,
-            file.effects,
-            read_only,
-            file.caps,
-            file.sections,
-            file.path,
-            file.approvers,
-            file.tools,
-            file.strangers,
+            rules=tuple(each.rule(number) for number, each in enumerate(file.rules, 1)),
+            effects=tuple((patterns_of([text]), Effect(name)) for text, name in file.effects.items()),
+            read_only=read_only or file.read_only,
+            caps_of_all=file.caps,
+            sections=file.clients,
+            path=str(path),
+            approvers=Approvers(keys),
+            tools=tuple((patterns_of([text]), table) for text, table in file.tools.items()),
+            strangers=Strangers(untrusted, file.trusted, file.targets, file.after_untrusted),
         )
 
     # -- decisions -----------------------------------------------------------------------------------------------------
@@ -218,7 +219,7 @@ class Permissions:
 
     def targets(self, protocol: Protocol) -> Targets:
         """Return which arguments of a tool are targets."""
-        return self.strangers.targets_of(targets_in(self.tools, protocol) if self.tools else None)
+        return self.strangers.targets_of(said_of(self.tools, protocol, lambda table: table.targets))
 
     @property
     def may_park(self) -> bool:
@@ -275,7 +276,7 @@ class Permissions:
         return tool if all(inner[name] is each for name, each in tool.inner.items()) else tool.with_inner(inner)
 
     def _keyed(self, tool: Tool) -> Tool:
-        return tool.bearing(idempotency_of(self.tools, tool.protocol)) if self.tools else tool
+        return tool.bearing(said_of(self.tools, tool.protocol, lambda table: table.key)) if self.tools else tool
 
     def conditional(self, client: Caller, protocol: Protocol) -> list[Rule]:
         """Return the rules that speak of some calls of a tool, by their arguments."""
@@ -288,7 +289,7 @@ class Permissions:
 
     def caps(self, client: Caller) -> Caps:
         """Return how much a caller may do."""
-        return self.caps_of_all.tighter(self.section(client).caps)
+        return self.caps_of_all.tighter(self.section(client))
 
     def section(self, client: Caller) -> Section:
         """Return what is said of a principal, or of everyone."""

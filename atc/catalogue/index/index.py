@@ -138,7 +138,7 @@ class ToolIndex:
         row = self._row(id)
         try:
             return protocol_of(self._snapshot.documents[row])
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ToolIndexError(f"the document of {id!r} in the index is damaged ({error}): build it anew") from None
 
     def rows(self, ids: Iterable[str]) -> list[int]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
 from typing import Any
+from typing import Protocol as Interface
 
 from atc.catalogue.index.snapshot import line_of
 from atc.errors import UsageError
@@ -63,6 +63,14 @@ class SharedWriter:
         return {_MARK: len(self.texts) - 1}
 
 
+class Lines(Interface):
+    """Texts, each made when it is asked for."""
+
+    def __getitem__(self, place: int, /) -> bytes: ...
+
+    def __len__(self) -> int: ...
+
+
 class SharedReader:
     """Reads them again, each when it is asked for.
 
@@ -71,7 +79,7 @@ class SharedReader:
         texts: what they share.
     """
 
-    def __init__(self, lines: Sequence[bytes], texts: Sequence[bytes]) -> None:
+    def __init__(self, lines: Lines, texts: Lines) -> None:
         self._lines, self._texts = lines, texts
         self._made: dict[int, tuple[Any, int]] = {}
         self._room = 0
@@ -93,9 +101,9 @@ class SharedReader:
             return [self._whole(each, below) for each in value]
         if not isinstance(value, dict):
             return value
-        number = value[_MARK] if value.keys() == {_MARK} else [value]
-        if isinstance(number, list):  # no number: the object itself, which has such a key or others
-            return {key: self._whole(each, below) for key, each in dict(*number).items()}
+        number: Any = value[_MARK] if value.keys() == {_MARK} else [value]
+        if isinstance(number, list) and len(number) == 1 and isinstance(number[0], dict):  # the object itself
+            return {key: self._whole(each, below) for key, each in number[0].items()}
         if type(number) is not int or not 0 <= number < below:
             raise ValueError(f"it shares what is not there: {number!r:.40}")
         if number not in self._made:

@@ -140,8 +140,6 @@ def _looked_up(tree: ast.AST) -> set[ast.Name]:
 # What is wrong in the calls of tools that a program makes, by the tools' schemas.
 
 
-_MOST_BITS = 14_000
-"""Of a whole number that JSON carries here: Python reads and writes no decimal of more than 4,300 digits."""
 NOT_LITERAL = object()
 _JSON_TYPES: Mapping[type, set[str]] = {
     bool: {"boolean"}, int: {"integer", "number"}, float: {"number"}, str: {"string"}, bytes: {"string"},
@@ -279,7 +277,7 @@ def _is_json(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_json, value))
     if isinstance(value, int):
-        return value.bit_length() <= _MOST_BITS
+        return value.bit_length() <= 14_000  # Python reads and writes no decimal of more than 4,300 digits
     return value is None or isinstance(value, str | float | bytes)
 
 

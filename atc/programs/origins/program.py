@@ -67,7 +67,7 @@ class ProgramOrigins:
         self._task, self._text = task.casefold(), text
         self._read: Statements | None = None
         self._members: dict[tuple[int, str], int] = {}
-        self._answers: dict[tuple[str | int, ...], CallOrigins] = {}
+        self._answers: dict[tuple[str, int, tuple[str, ...]], CallOrigins] = {}
         self.gave_up = ""
         if program.tree is None:
             self.gave_up = "it is no program"
@@ -96,7 +96,7 @@ class ProgramOrigins:
             The origins of each name, and of the parts of an argument that the program writes as a display. A call that
             the program makes under a condition has the condition's origins in each of its arguments, as ``choice``.
         """
-        asked: tuple[str | int, ...] = (tool, line, *arguments)
+        asked = (tool, line, tuple(arguments))
         if asked not in self._answers:  # a loop asks for the same call again and again, and all share one budget
             try:
                 found = self._of_sites(self._sites(tool, line), self._names(tool), arguments)

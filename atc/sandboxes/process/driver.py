@@ -102,7 +102,7 @@ class JailSandbox(Sandbox):
 
     async def _booted(self) -> None:
         try:
-            await asyncio.wrap_future(self._pool.boot())
+            await asyncio.wrap_future(await asyncio.to_thread(self._pool.boot))  # it starts a thread
         except (SandboxUnavailable, OSError) as error:
             raise SandboxUnavailable(self._with_advice(str(error))) from None
 

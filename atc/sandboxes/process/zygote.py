@@ -317,9 +317,13 @@ def _ends() -> tuple[socket.socket, socket.socket, int, int, int, int]:
 _HASH_SEED = "1"
 """As ``sandbox/start.py``, which says why, has it for a container."""
 _OPEN: weakref.WeakSet[Zygote] = weakref.WeakSet()
+_AT_ONCE = 8 * (os.cpu_count() or 1)
+"""Zygotes that start at once: more would only take the processors from each other, and from the host's event loop."""
+_STARTING = [threading.Semaphore(_AT_ONCE)]
 
 
 def _forget_all() -> None:
+    _STARTING[:] = [threading.Semaphore(_AT_ONCE)]  # the threads that held the other are not in this process
     for zygote in list(_OPEN):
         zygote.forget()
 
@@ -336,34 +340,34 @@ def zygote_settings(
     return {"tier": tier, "preload": list(preload), "packages": list(packages), **fixed}
 
 
-_STARTS = threading.Lock()
-"""Held while a process is started, which no other thread sees the end of: of many at once each waits for its own."""
-
-
 def start_zygote(settings: dict[str, Any]) -> Zygote:
-    """Start one on this machine and wait until it is ready. Blocks for a tenth of a second or so.
+    """Start one on this machine and wait until it is ready. Blocks for a tenth of a second or so, and for its turn.
 
     Raises:
         SandboxUnavailable: this tier cannot be had here; the message says why. Or (:class:`NoRoom`) this process has
             no descriptors, memory or processes left: no weaker tier may be tried for that.
     """
+    with _STARTING[0]:
+        return _started(settings)
+
+
+def _started(settings: dict[str, Any]) -> Zygote:
     try:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     except OSError as error:
         raise NoRoom(f"its channel cannot be opened: {error.strerror} (see `ulimit -n`)") from None
     arguments = json.dumps({**settings, "control": theirs.fileno()})
     try:
-        with _STARTS:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-s", "-S", str(resource_dir("sandbox").resolve() / "zygote.py"), arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                pass_fds=(theirs.fileno(),),
-                env={"PYTHONHASHSEED": _HASH_SEED},
-                cwd="/",
-                start_new_session=True,
-            )
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-s", "-S", str(resource_dir("sandbox").resolve() / "zygote.py"), arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            pass_fds=(theirs.fileno(),),
+            env={"PYTHONHASHSEED": _HASH_SEED},
+            cwd="/",
+            start_new_session=True,
+        )
     except OSError as error:
         ours.close()
         if error.errno in NO_ROOM:

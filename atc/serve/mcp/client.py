@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import re
@@ -17,6 +16,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken, principal_components
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from atc._host.blocking import in_thread
 from atc.calls.approval import EarlierWrite
 from atc.calls.entry import CallKey
 from atc.calls.journal_records import source_of
@@ -99,7 +99,7 @@ class KeptRuns:
 
     async def writes(self) -> Mapping[CallKey, tuple[EarlierWrite, ...]]:
         """Calls with effects of the principal's recent runs, the latest run first."""
-        return await asyncio.to_thread(self._writes)
+        return await in_thread(self._writes)
 
     def _writes(self) -> Mapping[CallKey, tuple[EarlierWrite, ...]]:
         read: dict[str, tuple[Hashable, _Made]] = {}

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from atc._host.blocking import in_thread
 from atc._host.redaction import Redactor
 from atc._records.events import Event
 from atc.agent import Agent
@@ -255,7 +256,7 @@ class Gateway:
             await self._finder.aclose()
         await self.resources.aclose()
         await self.sandbox.aclose()
-        await asyncio.to_thread(self.store.close)
+        await in_thread(self.store.close)
         if self._folder is not None:
             await asyncio.to_thread(self._folder.cleanup)
 
@@ -397,7 +398,7 @@ class Gateway:
         Raises:
             UsageError: it is not.
         """
-        if run_id not in client.runs and not await asyncio.to_thread(client.owns, run_id):
+        if run_id not in client.runs and not await in_thread(client.owns, run_id):
             raise UsageError(f"you have no run {run_id[:60]!r}: leave `run` out to begin a new one")
 
     @contextmanager

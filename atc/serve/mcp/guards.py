@@ -14,7 +14,7 @@ from atc.calls.permissions import Caller, Permissions
 from atc.calls.permissions.agent_permissions import permissions_named
 from atc.calls.permissions.audit import AuditLog
 from atc.calls.permissions.facts import Decision
-from atc.calls.permissions.guard import AlwaysAsks, Ask, Guard, Limiters
+from atc.calls.permissions.guard import AlwaysAsks, Ask, Guard, Limiter
 from atc.calls.sending import check_schemas
 from atc.errors import AtcError, UsageError
 from atc.result import Effect
@@ -56,7 +56,7 @@ class Guards:
         found = permissions or permissions_named(settings) or Permissions.default()
         self.permissions = found.reading_only() if settings.read_only else found
         self.audit = AuditLog(settings.audit, Redactor(settings.secrets))
-        self._limiters = Limiters()
+        self._limiters: dict[str, Limiter] = {}
         self._visible: dict[tuple[str, frozenset[int]], tuple[Toolset, Toolset]] = {}
 
     def graded(self, tools: Toolset) -> Toolset:
@@ -92,7 +92,7 @@ class Guards:
                 no.
             parks: what needs approval waits for it.
         """
-        choice, limiter = ParksNoRepeat() if parks else None, self._limiters.of(client.principal)
+        choice, limiter = ParksNoRepeat() if parks else None, self._limiters.setdefault(client.principal, Limiter())
         return Guard(self.permissions, client, ask, self.audit, limiter=limiter, choice=choice)
 
     def limits(self, client: Caller, settings: Settings) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class Guards:
         Raises:
             UsageError: it has as many already.
         """
-        return self._limiters.of(client.principal).run(self.permissions.caps(client))
+        return self._limiters.setdefault(client.principal, Limiter()).run(self.permissions.caps(client))
 
 
 def usable_tools(tools: Toolset, few: int) -> tuple[Toolset, list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import Any
 
 import mcp_types as types
 
+from atc._host.blocking import in_thread
 from atc.errors import RunInUse, UsageError
 from atc.result import Effect, Result
 from atc.run.apply import apply_plan
@@ -230,7 +230,7 @@ async def resume(request: ToolRequest) -> Answer:
     run_id = request.text("run", "") or await _latest(request)
     await gateway.own(client, run_id)
     stored = gateway.store.run(run_id)
-    started = await asyncio.to_thread(stored.first, "run_started") or {}
+    started = await in_thread(stored.first, "run_started") or {}
     if started.get("strategy") == GIVEN:
         async with told(request) as listener:
             report = await gateway.run_program(
@@ -253,7 +253,7 @@ async def resume(request: ToolRequest) -> Answer:
 async def _latest(request: ToolRequest) -> str:
     store = request.gateway.store
     for run_id in sorted(request.client.runs, reverse=True):
-        if await asyncio.to_thread(_is_open, store.run(run_id)):
+        if await in_thread(_is_open, store.run(run_id)):
             return run_id
     raise UsageError("no run of yours was cut off: give `run`, or begin a new one")
 

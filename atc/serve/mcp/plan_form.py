@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from itertools import chain
 
+from atc._host.blocking import in_thread
 from atc._host.redaction import Redactor
 from atc._records.records import PlannedCall
 from atc.calls import question
@@ -42,7 +43,7 @@ async def asked_about(request: ToolRequest, stored: StoredRun) -> PlannedRun:
     gateway = request.gateway
     how = f"`atc runs apply {stored.run_id} --tools …` in a terminal, with the tools of this server"
     by_user = f"the user applies the plan: {how}" if gateway.keeps_runs else "begin the server with runs that are kept"
-    planned = await asyncio.to_thread(planned_run, stored, looking=True)
+    planned = await in_thread(planned_run, stored, looking=True)
     if gateway.guards.permissions.approvers:
         raise UsageError(f"an approver decides, and no client: {by_user}")
     if gateway.settings.approve == "never":

@@ -135,7 +135,7 @@ def test_a_call_whose_origins_nobody_found_meets_every_rule_that_forbids_some(tm
     text = '[[rules]]\nallow = "book"\nfrom = {n = "task"}\n[[rules]]\ndeny = "drop"\nnot_from = {n = "tool:mail"}'
     ask, task = Asked(False), {"n": frozenset({Origin(kind="task")})}
     guard = Guard(written(tmp_path, text), Who(), ask, log)
-    assert guard.needs_origins
+    assert guard.permissions.needs_origins
     assert decided(guard, request(origins=task)) is True
     assert (decided(guard, request()), len(ask.seen)) == (False, 1)
     assert "rule 2" in decided(guard, request("drop")).reason

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from atc.calls.permissions.patterns import Reader
-from atc.calls.permissions.tool_tables import Reference, idempotency_of, settle_of, undo_of
+from atc.calls.permissions.tool_tables import Reference, said_of
 from atc.errors import SettingsError
 from atc.schemas.protocol import Protocol, Source
 from atc.tools.keys import KeyPlace
@@ -29,8 +29,8 @@ undo = "delete(id=$id)"
 def test_a_table_speaks_of_the_tools_that_it_names_and_the_first_that_says_a_thing_counts(tmp_path: Path) -> None:
     tables = written(tmp_path, FILE).tools
     order, event = Protocol(name="create_order"), Protocol(name="create_event")
-    undo, general = undo_of(tables, order), undo_of(tables, event)
-    key, other = idempotency_of(tables, order), idempotency_of(tables, event)
+    undo, general = (said_of(tables, each, lambda table: table.undo) for each in (order, event))
+    key, other = (said_of(tables, each, lambda table: table.key) for each in (order, event))
     assert key is not None
     assert other is not None
     assert undo is not None
@@ -42,8 +42,8 @@ def test_a_table_speaks_of_the_tools_that_it_names_and_the_first_that_says_a_thi
         {"order_id": Reference("response", ("items", 0, "id")), "why": 'undone, "all"', "times": -1},
     )
     assert general.arguments == (("id", Reference("arguments", ("id",))),)
-    assert settle_of(tables, event) is None
-    settle = settle_of(tables, order)
+    assert said_of(tables, event, lambda table: table.settle) is None
+    settle = said_of(tables, order, lambda table: table.settle)
     assert settle is not None
     assert dict(settle.read.arguments)["full"] is True
     answer = {"status": 200, "body": {"state": "paid"}}
@@ -56,7 +56,7 @@ def test_a_table_widens_so_a_name_at_a_source_is_not_enough(tmp_path: Path) -> N
         name="shop_create_order",
         source=Source(kind="mcp", operation="create_order", name="create_order", title="Shop"),
     )
-    assert idempotency_of(tables, renamed) is None
+    assert said_of(tables, renamed, lambda table: table.key) is None
 
 
 @pytest.mark.parametrize(

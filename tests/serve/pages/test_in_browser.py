@@ -1,4 +1,4 @@
-"""The pages in a real browser: they render, the menu can be searched, and nothing of a tool runs."""
+"""The pages in a real browser: they render, and nothing of a tool runs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from atc.serve.pages.tool_menu.page import html_of as menu_of
 
-from atc.catalogue.index.index import ToolIndex
 from atc.probing.report import Line, Report
-from atc.schemas.protocol import Protocol
 from atc.serve.pages.probing.page import write_page
 from tests.support.browser import Page
-from tests.support.graphs import a_tool
 
 pytestmark = pytest.mark.slow
 
@@ -44,24 +40,9 @@ def shades(png: bytes) -> tuple[int, float]:
     )
 
 
-def test_a_script_that_came_in_would_be_stopped_by_the_policy(page: Page, tmp_path: Path) -> None:
-    """The second wall, as if the first had a hole."""
-    index = ToolIndex.build([("sky", a_tool("sky"))])
-    html = menu_of(index, index.menu(width=6))[0].replace(
-        "<main>", "<main><script>window.__pwned=1</script><img src=https://example.org/x>"
-    )
-    (tmp_path / "holed.html").write_text(html)
-    page.messages.clear()
-    page.open(tmp_path / "holed.html")
-    assert page.run("String(window.__pwned)") == "undefined"
-    assert len([message for message in page.messages if "Content Security Policy" in message]) == 2
-
-
-def test_the_pages_are_light_by_day_and_dark_by_night(page: Page, tmp_path: Path) -> None:
-    line = Line(tool="get_lake", state="documented", helpers=("find_lakes",))
-    other = Line(tool="find_lakes", state="partial", reason="<b>closed</b>")
-    report = Report(
-        lines=(line, other),
+def report_of(*lines: Line) -> Report:
+    return Report(
+        lines=lines,
         protocols=(),
         calls=1,
         response_bytes=2,
@@ -69,6 +50,25 @@ def test_the_pages_are_light_by_day_and_dark_by_night(page: Page, tmp_path: Path
         prompt_tokens=0,
         completion_tokens=0,
     )
+
+
+def test_a_script_that_came_in_would_be_stopped_by_the_policy(page: Page, tmp_path: Path) -> None:
+    """The second wall, as if the first had a hole."""
+    holed = tmp_path / "holed.html"
+    write_page(report_of(Line(tool="sky", state="documented")), holed)
+    html = holed.read_text().replace("<h1>", "<script>window.__pwned=1</script><img src=https://example.org/x><h1>")
+    assert "__pwned" in html
+    holed.write_text(html)
+    page.messages.clear()
+    page.open(holed)
+    assert page.run("String(window.__pwned)") == "undefined"
+    assert len([message for message in page.messages if "Content Security Policy" in message]) == 2
+
+
+def test_the_pages_are_light_by_day_and_dark_by_night(page: Page, tmp_path: Path) -> None:
+    line = Line(tool="get_lake", state="documented", helpers=("find_lakes",))
+    other = Line(tool="find_lakes", state="partial", reason="<b>closed</b>")
+    report = report_of(line, other)
     write_page(report, tmp_path / "report.html")
     page.messages.clear()
     for dark in (False, True):
@@ -81,45 +81,11 @@ def test_the_pages_are_light_by_day_and_dark_by_night(page: Page, tmp_path: Path
     assert page.messages == []
 
 
-def a_menu(page: Page, folder: Path, tools: list[tuple[str, Protocol]]) -> None:
-    index = ToolIndex.build(tools)
-    file = folder / "menu.html"
-    file.write_text(menu_of(index, index.menu(width=6))[0], encoding="utf-8")
+def test_nothing_that_a_tool_of_a_report_says_runs(page: Page, tmp_path: Path) -> None:
+    lines = [Line(tool=f"{n}{attack}", state="partial", reason=attack) for n, attack in enumerate(ATTACKS * 2)]
+    write_page(report_of(*lines), tmp_path / "report.html")
     page.messages.clear()
     page.requests.clear()
-    page.open(file)
-    page.wait("document.querySelector('#menu li') !== null")
-
-
-def test_the_menu_opens_and_is_searched(page: Page, tmp_path: Path) -> None:
-    tools = [
-        (f"{kind}/{n}", a_tool(f"{kind}{n}", description=f"{kind} of {n}")) for kind in ("sky", "sea") for n in range(9)
-    ]
-    a_menu(page, tmp_path, tools)
-    assert page.run("document.querySelectorAll('#menu .tool').length") == 0
-    page.run("document.querySelector('#menu button').click()")
-    assert page.run("document.querySelector('#menu button').getAttribute('aria-expanded')") == "true"
-    assert page.run("document.querySelectorAll('#menu > li:first-child > ul > li').length") > 1
-    page.run("document.querySelector('#menu button').click()")
-    assert page.run("document.querySelector('#menu > li > ul').hidden") is True
-    page.press("/")
-    page.type("sea/7")
-    page.wait("document.getElementById('status').textContent === '1 found'")
-    page.press("Enter")
-    assert page.run("document.querySelector('#menu .chosen code').textContent") == "sea/7"
-    page.press("/")
-    page.press("Escape")
-    assert page.run("document.querySelectorAll('#found li').length") == 0
-    unharmed(page)
-
-
-def test_nothing_that_a_tool_of_a_menu_says_runs(page: Page, tmp_path: Path) -> None:
-    a_menu(page, tmp_path, [(f"{n}{attack}", a_tool("t", description=attack)) for n, attack in enumerate(ATTACKS * 2)])
-    page.run("for (let n = 0; n < 5; n++) document.querySelectorAll('[aria-expanded=false]').forEach(b => b.click())")
-    assert page.run("document.querySelectorAll('#menu .tool').length") == 2 * len(ATTACKS)
-    page.press("/")
-    page.type("pwned")
-    page.wait("document.getElementById('status').textContent.endsWith('found')")
-    page.run("document.querySelectorAll('#found button').forEach(button => button.click())")
-    assert page.run("document.querySelectorAll('img, iframe, svg').length") == 0
+    page.open(tmp_path / "report.html")
+    assert page.run("document.querySelectorAll('img, iframe').length") == 0
     unharmed(page)
