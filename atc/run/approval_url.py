@@ -24,7 +24,7 @@ from atc._host.blocking import in_thread
 from atc._records.packing import pack
 from atc.calls.attempt import cut_arguments
 from atc.errors import AtcError
-from atc.run.approvals import ASKED, decide, decider_of, parked_calls, waiting_run
+from atc.run.approvals import ASKED, decide, decider_of, waiting_run
 from atc.settings import Settings
 from atc.traces.stores.base import StoredRun
 
@@ -119,8 +119,8 @@ def _question(stored: StoredRun, nonce: str) -> tuple[bytes, set[int]] | None:
     """Raises _NoAnswer where it is too large, also without the ends of long arguments; TraceError and JournalError."""
     from atc.calls.permissions.approvers import statement
 
-    waiting, calls = waiting_run(stored), parked_calls(stored)
-    if not calls:
+    waiting = waiting_run(stored)
+    if not (calls := [call for call in waiting.calls if call.decision is None]):
         return None
     about = {
         "version": 1,

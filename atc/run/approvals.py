@@ -116,11 +116,6 @@ def waiting_run(stored: StoredRun) -> WaitingRun:
     return WaitingRun(stored.run_id, task, known, done, stored.note(ASKED))
 
 
-def parked_calls(stored: StoredRun) -> list[ParkedCall]:
-    """Return the calls of :func:`waiting_run` about which nobody has decided."""
-    return [call for call in waiting_run(stored).calls if call.decision is None]
-
-
 def undecided(stored: StoredRun) -> tuple[PendingCall, ...]:
     """Return the calls of :func:`waiting_run`."""
     return waiting_run(stored).pending

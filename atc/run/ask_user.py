@@ -11,7 +11,6 @@ import asyncio
 import inspect
 from collections import defaultdict, deque
 from collections.abc import Iterable
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from atc._records.events import Emit
@@ -22,7 +21,7 @@ from atc.errors import CallRefused, InputNeeded, ToolError
 from atc.facts import Fault
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
-from atc.tools.tool import Tool, Toolset
+from atc.tools.tool import Tool, Toolset, Transport
 
 NAME = "ask_user"
 MAX_QUESTIONS = 5
@@ -41,7 +40,7 @@ _PROTOCOL = Protocol(
 )
 
 
-class Questions:
+class Questions(Transport):
     """Answers ``ask_user`` in one run.
 
     Args:
@@ -88,10 +87,6 @@ class Questions:
                 if inspect.isawaitable(reply):
                     reply = await reply
         return _usable(reply)
-
-    def opened(self) -> AbstractAsyncContextManager[Any] | None:
-        """Return nothing: there is nothing to open."""
-        return None
 
     def beside(self, tools: Toolset) -> Toolset:
         """Return these tools, and ``ask_user`` beside them."""

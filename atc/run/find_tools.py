@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from atc.catalogue.catalogue import Catalogue
@@ -19,7 +18,7 @@ from atc.run.look import is_look
 from atc.schemas.protocol import Protocol
 from atc.tools.paging import ALL_PAGES
 from atc.tools.stubs import render_stub
-from atc.tools.tool import Tool, Toolset
+from atc.tools.tool import Tool, Toolset, Transport
 
 NAME = "find_tools"
 DOCS = "tool_docs"
@@ -83,7 +82,7 @@ _DOCS_PROTOCOL = Protocol(
 Search = Callable[[str, int], Awaitable[Toolset]]
 
 
-class Finder:
+class Finder(Transport):
     """Answers ``find_tools`` in one run. It is called by the broker like any tool: counted, traced, replayed.
 
     Args:
@@ -120,17 +119,13 @@ class Finder:
 
         return [{"name": tool.name, "call": line_of(tool.protocol)} for tool in new]
 
-    def opened(self) -> AbstractAsyncContextManager[Any] | None:
-        """Return nothing: there is nothing to open."""
-        return None
-
     def take(self) -> Toolset:
         """Return what was found since the last time."""
         found, self._found = self._found, {}
         return Toolset(found.values())
 
 
-class Docs:
+class Docs(Transport):
     """Answers ``tool_docs`` in one run, through the broker like any tool.
 
     Args:
@@ -163,10 +158,6 @@ class Docs:
             stubs.append({"name": name, "stub": stub})
         self._asked += names  # what is over the budget gets more room in the prompt all the same
         return {"stubs": stubs, "over_budget": over}
-
-    def opened(self) -> AbstractAsyncContextManager[Any] | None:
-        """Return nothing: there is nothing to open."""
-        return None
 
     def take(self) -> list[str]:
         """Return the tools that were asked for since the last time, and not before."""

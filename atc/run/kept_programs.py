@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pydantic import TypeAdapter
+
 from atc._host.invisible import visible
 from atc._records.events import KeptText
 from atc.programs.program import Program
@@ -24,6 +26,8 @@ from atc.traces.stores.base import StoredRun
 if TYPE_CHECKING:  # a run without kept programs loads nothing of them
     from atc.programs.linking import Linked
     from atc.run.run import Run
+
+_TEXT = TypeAdapter(KeptText)
 
 
 class KeptPrograms:
@@ -199,22 +203,9 @@ def _digest(program: str) -> str:
 
 def _texts(raw: object) -> Iterator[tuple[str, KeptText]]:
     for name, each in raw.items() if isinstance(raw, dict) else ():
-        match each:
-            case {"program": str(program), "parameters": dict(parameters), "inner": dict(inner), "sha256": str(sha256)}:
-                if all(isinstance(called, str) for called in inner.values()) and _is_schema(parameters):
-                    text: KeptText = {"program": program, "parameters": parameters, "inner": inner, "sha256": sha256}
-                    match each:
-                        case {"keys": dict(keys)}:
-                            text["keys"] = {key: [*part] for key, part in keys.items() if isinstance(part, list)}
-                    match each:
-                        case {"file": str(file)}:
-                            text["file"] = file
-                    yield str(name), text
-
-
-def _is_schema(parameters: dict[str, object]) -> bool:
-    try:
-        Protocol(name="kept", description="", parameters=parameters)
-    except ValueError:
-        return False
-    return True
+        try:
+            text = _TEXT.validate_python(each)
+            Protocol(name="kept", description="", parameters=text["parameters"])
+        except ValueError:  # as ValidationError is one
+            continue
+        yield str(name), text

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from atc import wording
@@ -30,7 +29,7 @@ from atc.run.previews import previews
 from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names, name_problem, packed
 from atc.schemas.protocol import Protocol
-from atc.tools.tool import Tool
+from atc.tools.tool import Tool, Transport
 from atc.traces.stores.base import StoredRun
 from atc.wording.prompting import fenced, prompt
 
@@ -60,7 +59,7 @@ def is_look(tool: Tool | None) -> bool:
     return tool is not None and tool.protocol is PROTOCOL
 
 
-class Look:
+class Look(Transport):
     """Answers ``look`` in one run, through the broker like any tool, and ends the program that called it.
 
     Args:
@@ -100,10 +99,6 @@ class Look:
             )
         except UsageError as error:
             raise ToolError(f"{error}. Look at a part of it", status="cannot_look") from None
-
-    def opened(self) -> AbstractAsyncContextManager[Any] | None:
-        """Return nothing: there is nothing to open."""
-        return None
 
     def begin(self, call: CallHandler) -> CallHandler:
         """Begin a program, and return what answers its calls, by ``call``, until it looks."""
@@ -237,7 +232,8 @@ def with_names(program: Program) -> tuple[Program, str]:
 
 
 def _looks(program: Program) -> list[ast.Call]:
-    return [node for node, name in _named_calls(program) if name == NAME]
+    calls = (node for node in program.nodes if isinstance(node, ast.Call))
+    return [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == NAME]
 
 
 def _binds_look(program: Program) -> bool:
@@ -247,12 +243,6 @@ def _binds_look(program: Program) -> bool:
         if isinstance(node, ast.Name) and node.id == NAME and not isinstance(node.ctx, ast.Load):
             return True
     return False
-
-
-def _named_calls(program: Program) -> Iterator[tuple[ast.Call, str]]:
-    for node in program.nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            yield node, node.func.id
 
 
 def _done(tool: str, arguments: dict[str, Any], value: Any) -> str:

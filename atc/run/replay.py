@@ -196,12 +196,12 @@ def _cut(arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _canonical(arguments: Mapping[str, Any]) -> str:
-    """Return text that is equal for equal arguments; those that have no canonical form equal none."""
+def _canonical(value: Any) -> str:
+    """Return text that is equal for equal values; those that have no canonical form equal none that has one."""
     try:
-        return canonical(dict(arguments))
+        return canonical(value)
     except ValueError:
-        return f"no canonical form: {arguments!r}"
+        return f"no canonical form: {value!r}"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def changes(recorded: Any, now: Any) -> list[Change]:
         elif isinstance(before, list) and isinstance(after, list):
             both = range(max(len(before), len(after)))
             waiting += [((*path, at), _item(before, at), _item(after, at)) for at in reversed(both)]
-        elif before is _NONE or after is _NONE or not _equal(before, after):
+        elif before is _NONE or after is _NONE or _canonical(before) != _canonical(after):
             found.append(Change(path=path, recorded=_text(before), now=_text(after)))
     return found
 
@@ -230,13 +230,6 @@ _NONE = object()
 
 def _item(values: list[Any], at: int) -> Any:
     return values[at] if at < len(values) else _NONE
-
-
-def _equal(before: Any, after: Any) -> bool:
-    try:
-        return canonical(before) == canonical(after)
-    except ValueError:
-        return repr(before) == repr(after)
 
 
 def _text(value: Any) -> str:

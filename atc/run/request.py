@@ -231,9 +231,7 @@ def check_rules(stored: StoredRun) -> None:
     Raises:
         UsageError: it was begun under some.
     """
-    settings = (stored.first("run_started") or {}).get("settings")
-    named = settings.get("permissions") if isinstance(settings, Mapping) else None
-    if named:
+    if named := _setting(stored.first("run_started") or {}, "permissions"):
         raise UsageError(
             f"run {stored.run_id} was begun under the permissions of {named}, and here are none: name them "
             "(ATC_PERMISSIONS, --set permissions=FILE where a command has it, Agent(permissions=…))"
@@ -374,58 +372,43 @@ def resumed_request(
         UsageError: an image cannot be had, another type or image is given, the run has asked nothing that ``reply``
             could answer, or the trace holds something else.
     """
+    from atc.programs.answers.opening import resumed as resumed_answer
     from atc.traces.reading import FAILS, damaged
 
+    run_id, said = stored.run_id, _setting(started, "sentence")
     try:
-        return _read_back(stored, started, answer, default, images, reply)
+        return Request(
+            started["task"],
+            resumed_answer(run_id, started.get("answer"), answer, default),
+            read_again(run_id, started.get("images", ()), read_images(images)),
+            Preamble.from_trace(started),
+            started.get("source"),
+            ask_user=_asked_as_before(started),
+            given=() if reply is None else ((_open_question(stored), checked_reply(reply)),),
+            dry_run=bool(started.get("dry_run")),  # it stays one
+            sentence=said if isinstance(said, bool) else None,
+            parks=parked_before(started),
+        )
     except AtcError:
         raise
     except FAILS as error:
         raise damaged(stored.where, 1, error) from None
 
 
-def _read_back(
-    stored: StoredRun,
-    started: Mapping[str, Any],
-    answer: Any,
-    default: AnswerType | None,
-    images: Images,
-    reply: str | None,
-) -> Request:
-    from atc.programs.answers.opening import resumed as resumed_answer
-
-    run_id = stored.run_id
-    return Request(
-        started["task"],
-        resumed_answer(run_id, started.get("answer"), answer, default),
-        read_again(run_id, started.get("images", ()), read_images(images)),
-        Preamble.from_trace(started),
-        started.get("source"),
-        ask_user=_asked_as_before(started),
-        given=() if reply is None else ((_open_question(stored), checked_reply(reply)),),
-        dry_run=bool(started.get("dry_run")),  # it stays one
-        sentence=_said_as_before(started),
-        parks=parked_before(started),
-    )
+def _setting(started: Mapping[str, Any], name: str) -> Any:
+    settings = started.get("settings")
+    return settings.get(name) if isinstance(settings, Mapping) else None
 
 
 def _asked_as_before(started: Mapping[str, Any]) -> AskUserChoice:
     """Return who answers a resumed run's questions, if its agent does not say; a function of before is nobody now."""
-    settings = started.get("settings")
-    before = settings.get("ask_user") if isinstance(settings, Mapping) else None
+    before = _setting(started, "ask_user")
     return "ask" if before == "ask" else "stop" if before in ("stop", "function") else "never"
 
 
 def parked_before(started: Mapping[str, Any]) -> bool:
     """Whether a resumed run was begun with calls that wait for approval."""
-    settings = started.get("settings")
-    return isinstance(settings, Mapping) and settings.get("approve") == "park"
-
-
-def _said_as_before(started: Mapping[str, Any]) -> bool | None:
-    settings = started.get("settings")
-    before = settings.get("sentence") if isinstance(settings, Mapping) else None
-    return before if isinstance(before, bool) else None
+    return bool(_setting(started, "approve") == "park")
 
 
 def _open_question(stored: StoredRun) -> str:

@@ -200,11 +200,6 @@ class Run:
         return self.catalogue.tools
 
     @property
-    def plan(self) -> str:
-        """The plan by which the first tools were found; empty where none was made."""
-        return self.sketch.plan
-
-    @property
     def calls(self) -> list[Call]:
         """All calls so far, in the order in which they were asked for."""
         return sorted(self.broker.calls, key=lambda call: call.index)

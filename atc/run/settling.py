@@ -10,7 +10,6 @@ second reading says so too: the service may be at it still. Everything else leav
 from __future__ import annotations
 
 import asyncio
-import getpass
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Executor
@@ -36,6 +35,7 @@ from atc.calls.sending import MAX_RETRY_AFTER_S
 from atc.calls.settled import Settlement
 from atc.errors import AtcError, UsageError
 from atc.result import Effect
+from atc.run.approvals import user
 from atc.tools.tool import Tool, Toolset
 from atc.traces.stores.base import StoredRun
 
@@ -321,7 +321,7 @@ def settle_by_hand(
     """
     if not numbers:
         raise UsageError("a person's word is about calls that were looked at: name them by their numbers")
-    journal, who = opened(stored), by or _user()
+    journal, who = opened(stored), by or user()
     try:
         found = []
         noted = _noting(stored, Redactor())
@@ -415,10 +415,3 @@ def _noting(stored: StoredRun, redactor: Redactor) -> Noted:
 def settled_event(found: SettledCall) -> CallSettled:
     """Return the data of the event ``call_settled``."""
     return {"index": found.index, "tool": found.tool, "outcome": found.outcome, "by": found.by}
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container's user may have no name
-        return "the user"

@@ -21,7 +21,7 @@ from atc.programs.program import Program
 from atc.programs.repair.pipeline import repair_program
 from atc.programs.syntax import binds
 from atc.result import Call, Revision
-from atc.run.asking import ask, task_message, type_note
+from atc.run.asking import task_message, type_note
 from atc.run.find_tools import DOCS, asking_tools
 from atc.run.find_tools import NAME as FINDER
 from atc.run.look import PROTOCOL as LOOK
@@ -119,7 +119,7 @@ class Writer:
     ) -> None:
         self._run, self._options, self._part = run, options, part
         self._settings = run.settings
-        self._plan = "" if part else fenced(run.plan)
+        self._plan = "" if part else fenced(run.sketch.plan)
         self._answer_type = type_note(run.answer_type if answers else None)
         self._query = run.preamble.query(run.task)
         # all that there are: the next task is likely to have the same
@@ -225,34 +225,12 @@ class Writer:
         while True:
             messages = await self.messages(history, calls)
             try:
-                reply = await self.ask("program", messages, temperature=temperature, seed=seed, stop=self._stop)
+                reply = await self._run.ask("program", messages, temperature=temperature, seed=seed, stop=self._stop)
             except ContextExceeded as error:  # the endpoint says that it is too long
                 self._room.shrink(error, await self._room.taken(messages))
                 self.shown = None
             else:
                 return self._draft(reply, inputs)
-
-    async def ask(
-        self,
-        purpose: str,
-        messages: Sequence[Message],
-        *,
-        temperature: float,
-        seed: int,
-        max_tokens: int | None = None,
-        stop: Sequence[str] = (),
-    ) -> Reply:
-        """Ask the model once; the trace records it."""
-        return await ask(
-            self._run.model,
-            self._run.emit,
-            purpose,
-            messages,
-            max_tokens=max_tokens or self._settings.max_tokens,
-            temperature=temperature,
-            seed=seed,
-            stop=stop,
-        )
 
     def _draft(self, reply: Reply, inputs: Collection[str]) -> Draft:
         ended = bool(self._stop) and reply.finish_reason == "stop" and reply.text.count("```") % 2 == 1

@@ -14,7 +14,6 @@ import inspect
 import json
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeVar, overload
 
@@ -445,9 +444,6 @@ class InProcessTransport(AnnouncingTransport):
             waiting = self._awaited(answer)
             answer = await (asyncio.ensure_future(waiting) if blocks else waiting)
         return answer
-
-    def opened(self) -> AbstractAsyncContextManager[Any] | None:
-        return None
 
     def _made(self, call: Callable[[], Any]) -> Answered | Awaitable[Any]:
         try:

@@ -54,7 +54,7 @@ class Transport(Interface):
 
         Tools that share a resource return an equal, hashable manager: it is entered once.
         """
-        ...
+        return None
 
 
 NextPage = dict[str, str] | Literal[False] | None
@@ -86,7 +86,7 @@ async def unannounced() -> None:
     """Announce a call to nobody: the :data:`Sending` of a call outside of a run."""
 
 
-class AnnouncingTransport(abc.ABC):
+class AnnouncingTransport(Transport, abc.ABC):
     """A transport that may have to wait before it sends (for a token, or a server that starts) and says when it sends.
 
     A call that is cut off before that surely did nothing. It says so by inheriting.

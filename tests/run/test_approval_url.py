@@ -145,7 +145,7 @@ def refused(till: Till, problem: str, program: str = PAY) -> None:
     assert (waiting.status, note(till, waiting.run_id)["problem"]) == ("waiting", problem)
     assert (note(till, waiting.run_id)["decided"], till.paid) == ({}, [])
     found = till.agent().store.run(waiting.run_id)
-    assert len(approval_url.parked_calls(found)) == program.count("pay(")
+    assert len(approval_url.waiting_run(found).pending) == program.count("pay(")
 
 
 def test_an_answer_to_another_question_decides_nothing(till: Till, desk: Desk) -> None:

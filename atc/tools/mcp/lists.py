@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from atc._host.files import make_private, open_plain, write_whole
-from atc.errors import Cause, ToolImportError
+from atc.errors import ToolImportError
 from atc.schemas.protocol import Protocol
 from atc.tools.mcp.connection import Connection
 from atc.tools.mcp.failures import MORE, Unreachable, reason_of
@@ -35,12 +35,11 @@ class ListUnread(ToolImportError):
     Args:
         server: as messages call it.
         reason: why, to stand after that.
-        cause: ``credential`` where the server wants one.
     """
 
-    def __init__(self, server: str, reason: str, cause: Cause | None = None) -> None:
+    def __init__(self, server: str, reason: str) -> None:
         super().__init__(f"the MCP server {server} {reason}")
-        self.reason, self.cause = reason, cause
+        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ async def listed_over(connection: Connection, timeout_s: float) -> Listed:
         async with asyncio.timeout(timeout_s):
             return await _pages(connection)
     except Unreachable as error:
-        raise ListUnread(spec.location, str(error), error.cause) from None
+        raise ListUnread(spec.location, str(error)) from None
     except TimeoutError:
         summary = connection.log.summary(spec)
         raise ListUnread(spec.location, f"did not list its tools within {timeout_s:g} s{summary}") from None

@@ -354,13 +354,13 @@ class Entry:
 
     def _unreachable(self, error: Unreachable) -> None:
         if error.soon:  # one that is waited for has said why before
-            self._go_down(str(error), error.cause)
+            self._go_down(str(error))
 
     def _list_changed(self) -> None:
         self._changes.append(time.monotonic())
         self._wanted.set()
 
-    def _go_down(self, reason: str, cause: str | None) -> None:
+    def _go_down(self, reason: str) -> None:
         line = " ".join(f"{self.spec.location} {reason}".split())
         self.why = line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…"
         self._wanted.set()
@@ -377,7 +377,7 @@ class Entry:
                 await self.relisted()
             except Exception:  # a bug of ours about what a stranger sent: the others go on
                 _LOG.exception("the list of tools of the MCP server %s could not be read", self.spec.location)
-                self._go_down("has a list of tools that could not be read", None)
+                self._go_down("has a list of tools that could not be read")
 
     async def _pause(self) -> None:
         if not self.why:
@@ -406,7 +406,7 @@ class Entry:
                 kept = await self._read(over)
             except ListUnread as error:
                 self.server.backoff.failed()
-                self._go_down(error.reason, error.cause)
+                self._go_down(error.reason)
             else:
                 was_down, before = bool(self.why), self._kept
                 if was_down:  # one that lists its tools and dies of each call is not well
