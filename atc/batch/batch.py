@@ -193,7 +193,8 @@ async def _written(batch: Batch, book: Book) -> AsyncGenerator[TaskResult]:
             async for result in found:
                 yield result
     finally:
-        await asyncio.to_thread(book.close)
+        closing = asyncio.get_running_loop().run_in_executor(None, book.close)
+        await asyncio.shield(closing)  # a reader that stops cancels this, and may open the files at once again
 
 
 async def _in_order(found: AsyncGenerator[TaskResult], ids: list[str]) -> AsyncGenerator[TaskResult]:

@@ -139,11 +139,11 @@ def test_whoever_is_asked_sees_the_origins(bank: Bank) -> None:
 
 def test_a_yes_to_all_calls_of_a_tool_does_not_cover_it() -> None:
     series = Series()
-    series._allowed.add("send")
     plain = ApprovalRequest("send", {}, Effect.WRITE, "")
-    assert series.ruled(plain, "send") is True
+    series._allowed.add(plain.place)
+    assert series.ruled(plain) is True
     for more in ({"untrusted": ("to",)}, {"author_saw": ("read_mail",)}):
-        assert series.ruled(ApprovalRequest("send", {}, Effect.WRITE, "", **more), "send") is None
+        assert series.ruled(ApprovalRequest("send", {}, Effect.WRITE, "", **more)) is None
 
 
 def test_a_rule_that_lists_the_origin_allows_it(bank: Bank, tmp_path: Path) -> None:
