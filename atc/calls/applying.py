@@ -190,9 +190,8 @@ class Applying:
         return same_tool(planned.key, attempt.key) and not self._other_names(planned, given)
 
     def _other_names(self, planned: KeptCall, given: Mapping[str, str]) -> list[str]:
-        wanted = {name: _wanted(filled(form, self._answers)) for name, form in planned.unknown.items()} | dict(
-            planned.arguments
-        )
+        wanted = {name: _wanted(filled(form, self._answers)) for name, form in planned.unknown.items()}
+        wanted |= planned.arguments
         return [
             name for name in dict.fromkeys((*wanted, *given)) if not wanted.get(name) or wanted[name] != given.get(name)
         ]
@@ -211,10 +210,8 @@ class Applying:
         ]
 
     def _other(self, planned: KeptCall, name: str, given: Mapping[str, Any]) -> OtherArgument:
-        is_unknown = name in planned.unknown
-        known = (
-            filled(planned.unknown[name], self._answers) if is_unknown else planned.shown.arguments.get(name, NOTHING)
-        )
+        as_shown = planned.shown.arguments.get(name, NOTHING)
+        known = filled(planned.unknown[name], self._answers) if name in planned.unknown else as_shown
         pair = (known, given.get(name, NOTHING))
         before, after = (each if each is NOTHING else self._redactor.value(each) for each in pair)
         path: list[str | int] = []

@@ -356,6 +356,5 @@ class _Reader:
 
 def _whole(value: Any) -> int | None:
     digits = str(value)
-    return (
-        int(digits) if len(digits) <= MAX_DIGITS and digits.isascii() and digits.removeprefix("-").isdigit() else None
-    )
+    is_whole = len(digits) <= MAX_DIGITS and digits.isascii() and digits.removeprefix("-").isdigit()
+    return int(digits) if is_whole else None

@@ -26,7 +26,6 @@ from atc.calls.entry import CallEntry, CallKey, same_tool
 from atc.calls.journal_records import source_of
 from atc.calls.json_values import canonical
 from atc.calls.program_start import LAST_TIME
-from atc.calls.tool_digest import parts_of as parts_of
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
@@ -63,7 +62,7 @@ class ParkedCall:
     Attributes:
         number: of the call in the run that asked first.
         key: of what would be sent.
-        parts: of the tool as it was (:func:`atc.calls.tool_digest.parts_of`).
+        parts: of the tool as it was (:func:`parts_of`).
         at: when it was parked, in seconds since 1970. ``until``: when it is too late to approve it.
         shown: what a person is shown, credentials masked.
         instead: number of the parked call in whose place it is asked about again; 0: none.
@@ -108,6 +107,13 @@ class ParkedCall:
             "instead": self.instead,
             "request": self.request,
         }
+
+
+def parts_of(tool: Tool, key: str) -> dict[str, str]:
+    """Return the digest of each part of a tool (:func:`atc.calls.tool_digest.parts_of`)."""
+    from atc.calls import tool_digest  # most runs ask about nothing
+
+    return tool_digest.parts_of(tool, key)
 
 
 def digest_of(tool: Tool, key: str = "") -> str:

@@ -146,10 +146,8 @@ def plan_unknown(attempt: Attempt, calls: Collection[Call], *, may_plan: bool) -
     planned = {call.index: call.tool for call in calls if call.status in NOT_MADE}
     if not may_plan or any(number not in planned for places in unknown.values() for number, _ in places):
         raise CallRefused("its arguments hold values of calls that were not planned", status="invalid_arguments")
-    attempt.arguments, awaited = (
-        original_arguments(protocol, attempt.arguments),
-        original_arguments(protocol, {**unknown}),
-    )
+    attempt.arguments = original_arguments(protocol, attempt.arguments)
+    awaited = original_arguments(protocol, {**unknown})
     if not attempt.arguments.keys().isdisjoint(awaited):
         raise CallRefused("an argument is either known or not", status="invalid_arguments")
     for name, places in awaited.items():

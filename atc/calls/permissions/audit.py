@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -237,7 +237,10 @@ def _write(file: IO[bytes], line: bytes) -> None:
 async def _locked(path: Path) -> AsyncIterator[None]:
     until = time.monotonic() + _LOCK_S
     with _opened(path) as file:
-        while not _has_locked(file):
+        while True:
+            with suppress(BlockingIOError):
+                lock(file)
+                break
             if time.monotonic() > until:
                 raise OSError(f"{path} is locked by another process")
             await asyncio.sleep(0.002)
@@ -245,11 +248,3 @@ async def _locked(path: Path) -> AsyncIterator[None]:
             yield
         finally:
             unlock(file)
-
-
-def _has_locked(file: IO[bytes]) -> bool:
-    try:
-        lock(file)
-    except BlockingIOError:
-        return False
-    return True

@@ -31,10 +31,6 @@ def test_a_table_speaks_of_the_tools_that_it_names_and_the_first_that_says_a_thi
     order, event = Protocol(name="create_order"), Protocol(name="create_event")
     undo, general = (said_of(tables, each, lambda table: table.undo) for each in (order, event))
     key, other = (said_of(tables, each, lambda table: table.key) for each in (order, event))
-    assert key is not None
-    assert other is not None
-    assert undo is not None
-    assert general is not None
     assert (key.place, key.window_s) == (KeyPlace("header", "Idempotency-Key"), 60)
     assert (other.place, other.window_s) == (KeyPlace("meta", "com.example/key"), None)
     assert (undo.tool, dict(undo.arguments)) == (
