@@ -44,12 +44,7 @@ def fitting(tools: Toolset) -> Toolset:
 
 
 def misfit(tool: Tool, tools: Collection[str] = ()) -> str:
-    """Return why a kept program does not fit the tools that it calls, in words, with the line; empty where it does.
-
-    Args:
-        tool: the kept program.
-        tools: the names of all tools that stand beside it.
-    """
+    """Return why a kept program does not fit the tools that it calls, in words, with the line; empty where it does."""
     return _Checks(tools).misfit(tool)
 
 

@@ -65,12 +65,7 @@ def digest_of(protocol: Protocol) -> str:
 
 
 def used_tool(name: str, protocol: Protocol) -> UsedTool:
-    """Return a tool as a program uses it that is kept now.
-
-    Args:
-        name: as the program writes it.
-        protocol: of the tool as it is now.
-    """
+    """Return a tool as a program uses it that is kept now."""
     return UsedTool(name, protocol.source.key, digest_of(protocol))
 
 

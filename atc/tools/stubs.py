@@ -235,12 +235,7 @@ def _is_usual(status: Status) -> bool:
 
 
 def about(parameter: Parameter, reader: Reader | None = None) -> str:
-    """What a docstring states of a parameter: description, default, format, limits, and the names of its values.
-
-    Args:
-        parameter: of a tool.
-        reader: of the tool's parameters.
-    """
+    """What a docstring states of a parameter: description, default, format, limits, and the names of its values."""
     schema = parameter.schema
     text = sentences(str(schema.get("description", "")), MAX_ABOUT, MAX_SENTENCE)
     default = schema.get("default")
