@@ -227,7 +227,6 @@ class Applying:
 
 
 def _wanted(value: Any) -> str:
-    """Return the digest of a value that an argument has to be; empty where it is not there, which equals nothing."""
     return "" if value is NOTHING else digest(value)
 
 

@@ -1,5 +1,4 @@
-"""Decides over calls that are not reads: all are made, none is, the user is asked, a function
-decides, or they wait.
+"""Decides over calls that are not reads: all are made, none is, the user is asked, a function decides, or they wait.
 
 One vocabulary for the agent, the settings and the command line: ``"ask"``, ``"never"``, ``"always"``, ``"park"`` or a
 function. A call that depends on what the check warned about is not made unasked, also under ``"always"``. Nor is a

@@ -25,7 +25,7 @@ from atc.calls.approval import (
     ask_at_terminal,
     question_of,
 )
-from atc.calls.attempt import Attempt, cut_arguments
+from atc.calls.attempt import ArgumentOrigins, Attempt, cut_arguments
 from atc.calls.contract import CallReply
 from atc.calls.entry import CallEntry, CallKey
 from atc.calls.json_values import copied
@@ -38,7 +38,6 @@ from atc.result import Effect, RefusedBy
 from atc.wording import plans
 
 if TYPE_CHECKING:
-    from atc.calls.argument_origins import ArgumentOrigins
     from atc.calls.broker import Broker
     from atc.calls.permissions.guard import Guard, Judged
 
@@ -128,10 +127,11 @@ class Approving:
         policy = self._approval.policy
         if self.origins is None:
             return
-        reads = attempt.reads and (policy is None or policy.reads(attempt.granted.protocol))
+        rules = None if policy is None else policy.permissions
+        reads = attempt.reads and (rules is None or rules.effect(attempt.granted.protocol) is Effect.READ)
         strangers = frozenset() if reads else self._broker.strangers()
         of_strangers = not reads and (bool(strangers) or self.author_saw_any())
-        if not of_strangers and not (policy is not None and policy.permissions.needs_origins):
+        if not of_strangers and not (rules is not None and rules.needs_origins):
             return
         await self._follow(attempt)
         if of_strangers:
@@ -263,7 +263,6 @@ class Approving:
             await self._as_decided(self._request(attempt), attempt, parked.decision)
 
     def _refuse_again(self, attempt: Attempt) -> None:
-        """Refuse what this process was refused in the same words."""
         refusal, by = self._denied.get(attempt.key, (None, None))
         if refusal is not None and by == "user":
             attempt.refused_by = by
@@ -492,7 +491,7 @@ def _not_asked(request: ApprovalRequest) -> str:
     from atc.calls.permissions.permissions import Permissions, suspicion, to_allow_suspect
     from atc.wording.origins import ONE_YES
 
-    rules = Permissions.default()
+    rules = Permissions()
     decision = Guard(rules, Who(), ask_at_terminal).decision(request)
     why = f"{suspicion(request, decision)}, and nobody could be asked about that ({ONE_YES})"
     return f"{why}{to_allow_suspect(request, decision, rules)}"

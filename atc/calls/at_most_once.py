@@ -103,7 +103,6 @@ def same_call(journal: Journal, key: CallKey, name_now: NameNow) -> SameCall | N
 
 
 def _may_be_renamed(entry: CallEntry, key: CallKey) -> bool:
-    """Return whether a call had this name, or is known by its name alone and a tool is called so at its source."""
     if entry.tool == key.tool:
         return True
     return entry.key.source is None and key.source is not None and tool_name(key.source.operation) == entry.tool

@@ -21,7 +21,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from atc._host.redaction import Redactor
 from atc._records.events import CallStarted
@@ -69,6 +69,33 @@ class AskedAbout:
     repairs: Sequence[ArgumentRepair]
     by_model: bool
     said: CallOrigins | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """Says where the arguments of one call come from.
+
+    Attributes:
+        origins: of each argument, as they are sent.
+        author_saw: the tools whose text, which strangers write, the program's author had seen before it wrote the call;
+            empty where the same write stood in a program that was written before.
+    """
+
+    origins: CallOrigins
+    author_saw: tuple[str, ...] = ()
+
+
+class ArgumentOrigins(Protocol):
+    """Says where the arguments of the calls of one run come from (:class:`atc.run.origins.RunOrigins`).
+
+    Nothing is followed but where a rule needs it, a person is asked, or text that strangers write may have had a say.
+    """
+
+    async def of(self, attempt: Attempt) -> Found:
+        """Return where the arguments of a call come from."""
+
+    def later(self, asked: AskedAbout) -> CallOrigins:
+        """Return the same of a call that has ended, without what its run saw."""
 
 
 @dataclass
@@ -212,9 +239,6 @@ class Attempt:
             self.original = cut_arguments(redactor.value(self.original)) if self.original is not None else None
         return CallReply(error=redactor.text(error.message), status=error.status)
 
-    def _flow(self) -> DataFlow | None:
-        return data_flow(self.origins or {}, self.untrusted, self.author_saw, self.strangers, self.session)
-
     @property
     def is_cut(self) -> bool:
         """Whether it was refused, and its record keeps a part of its arguments alone: nothing else keeps them whole."""
@@ -234,7 +258,7 @@ class Attempt:
             sent=self.arguments | unknown,
             repairs=self.repairs,
             said=self.request.origins,
-            by_model=self.by_model,
+            by_model=any(each.kind == "model" for each in self.repairs),
         )
 
     @property
@@ -245,6 +269,7 @@ class Attempt:
     def finish(self, reply: CallReply, redactor: Redactor) -> Call:
         """Return the call as the run's result holds it, credentials masked."""
         arguments = redactor.value(self.arguments) if self.masked is None else self.masked
+        flow = data_flow(self.origins or {}, self.untrusted, self.author_saw, self.strangers, self.session)
         data: dict[str, Any] = {
             "index": self.number,
             "attempt": self.program,
@@ -270,7 +295,7 @@ class Attempt:
             "stage": self.stage,
             "awaits": tuple(self.awaits),
             "again": 0 if self.again is None else self.again.number,
-            "data_flow": masked_flow(self._flow(), redactor),
+            "data_flow": masked_flow(flow, redactor),
             "within": self.request.within,
             "outer_line": self.request.outer if self.request.within else 0,
         }
@@ -290,7 +315,7 @@ def masked_flow(flow: DataFlow | None, redactor: Redactor) -> DataFlow | None:
 
 def as_json(call: Call) -> dict[str, Any]:
     """Return a call as JSON values: what :meth:`Call.model_dump` gives, which copies each value in it twice."""
-    if not _is_simple(call):
+    if call.repairs or call.drift or call.body_error or call.awaits or call.data_flow:  # a record of its own
         made = call.model_dump(mode="json", exclude=_VALUES)
         made |= {name: pack(getattr(call, name)) for name in _VALUES}
         return {name: made[name] for name in Call.model_fields if name in made}
@@ -303,11 +328,6 @@ def as_json(call: Call) -> dict[str, Any]:
         if not made[name]:
             del made[name]
     return made
-
-
-def _is_simple(call: Call) -> bool:
-    """Whether none of a call's fields is a record of its own, so that it is written down as it stands."""
-    return not (call.repairs or call.drift or call.body_error or call.awaits or call.data_flow)
 
 
 def cut_arguments(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,8 @@ then on its substitute may be asked for, and the two never both act. What succee
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
@@ -37,7 +37,7 @@ class BrokenTools:
     """The bans of one run.
 
     Args:
-        banned: what is banned from the first, with what may be called in its place.
+        banned: what is banned, each with what may be called in its place.
         name_now: the name that a tool of the journal has now.
 
     Attributes:
@@ -45,44 +45,26 @@ class BrokenTools:
             (:meth:`compare`). It keeps what it found.
     """
 
-    banned: InitVar[Mapping[str, tuple[Replacement, ...]]]
+    banned: dict[str, tuple[Replacement, ...]]
     name_now: NameNow
     alike: Alike = nothing_alike
-    _banned: dict[str, tuple[Replacement, ...]] = field(default_factory=dict)
     _sources: dict[str, SourceKey | None] = field(default_factory=dict)
-
-    def __post_init__(self, banned: Mapping[str, tuple[Replacement, ...]]) -> None:
-        self._banned.update(banned)
-
-    def __contains__(self, tool: object) -> bool:
-        return tool in self._banned
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._banned)
 
     def rename(self, journal: Journal) -> None:
         """Call what the journal bans, and what may take its place, by the names that they have now."""
         for tool, (substitute,) in journal.banned.items():
             of_tool, of_by = journal.ban_sources[tool]
             by = self.name_now(substitute.tool, of_by) or substitute.tool
-            self._banned.pop(tool, None)
+            self.banned.pop(tool, None)
             self.add(self.name_now(tool, of_tool) or tool, [substitute.model_copy(update={"tool": by})], of_tool)
 
     def add(self, tool: str, substitutes: Sequence[Replacement], source: SourceKey | None = None) -> None:
         """Ban a tool, known by this at its source; these may be called in its place."""
-        self._banned[tool], self._sources[tool] = tuple(substitutes), source
-
-    def all(self) -> Mapping[str, tuple[Replacement, ...]]:
-        """Return what is banned, each with what may be called in its place."""
-        return dict(self._banned)
-
-    def substitutes(self, tool: str) -> tuple[Replacement, ...]:
-        """Return what may be called in a tool's place."""
-        return self._banned.get(tool, ())
+        self.banned[tool], self._sources[tool] = tuple(substitutes), source
 
     def instead_of(self, by: str) -> dict[str, Replacement]:
         """Return the banned tools in whose place one is called."""
-        return {tool: each for tool, some in self._banned.items() for each in some if each.tool == by}
+        return {tool: each for tool, some in self.banned.items() for each in some if each.tool == by}
 
     async def compare(self, attempt: Attempt, journal: Journal) -> None:
         """Find out in a thread what :meth:`refuse` asks about a call while writes are in doubt: tools may be wide.
@@ -110,8 +92,8 @@ class BrokenTools:
         Raises:
             CallRefused: the tool is banned; or it would do what another one did, or may have done.
         """
-        if attempt.tool in self._banned:
-            others = " or ".join(each.tool for each in self._banned[attempt.tool])
+        if attempt.tool in self.banned:
+            others = " or ".join(each.tool for each in self.banned[attempt.tool])
             raise CallRefused(f"it broke in this run and is not called again: call {others}", status="banned")
         if attempt.reads:
             return
@@ -155,7 +137,6 @@ class BrokenTools:
 
 
 def _same_request(arguments: Mapping[str, Any], entry: CallEntry, replacement: Replacement) -> bool:
-    """Return whether two services may have got one request: all matched arguments are equal, or none is matched."""
     return all(
         _plain(arguments.get(mine)) == _plain(entry.arguments.get(theirs)) for mine, theirs in replacement.arguments
     )

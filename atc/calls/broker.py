@@ -26,7 +26,7 @@ from atc.calls.approval import Approval
 from atc.calls.approving import Approving
 from atc.calls.argument_repairs import ArgumentRepairs
 from atc.calls.at_most_once import refuse_repetition, same_call, still_in_doubt
-from atc.calls.attempt import Attempt, as_json
+from atc.calls.attempt import ArgumentOrigins, Attempt, as_json
 from atc.calls.broken_tools import Alike, BrokenTools, nothing_alike
 from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallReply, CallRequest
@@ -46,7 +46,6 @@ from atc.tools.tool import Tool, Toolset
 
 if TYPE_CHECKING:
     from atc.calls.applying import Applying
-    from atc.calls.argument_origins import ArgumentOrigins
 
 __all__ = ["Broker", "CallPolicy", "Stage", "check_schemas"]
 
@@ -124,7 +123,7 @@ class Broker:
     def __post_init__(self) -> None:
         if self.journal.parked:
             self.approval.check_decisions(self.journal.parked.of_number.values())
-        self.broken_tools = BrokenTools(self.journal.banned, self.name_now, self.alike)
+        self.broken_tools = BrokenTools(dict(self.journal.banned), self.name_now, self.alike)
         policy = self.policy
         self.repairs = ArgumentRepairs(self.redactor)
         exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
@@ -265,15 +264,7 @@ class Broker:
         inputs: Mapping[str, Any] | None = None,
         origins: CallOrigins | None = None,
     ) -> None:
-        """Commit what the last program did, which succeeded, and begin the next stage (:mod:`atc.calls.journal`).
-
-        Programs of the next stage are no revisions of it. Its reads are not replayed; its writes are neither demanded
-        nor done again.
-
-        Args:
-            new_request: the user asks for something new, so a write may equal one of an earlier stage.
-            inputs: values of earlier stages, for the programs of this one; JSON values and bytes.
-            origins: where they came from, as far as that was found.
+        """Commit what the last program did, which succeeded, and begin the next stage (:meth:`Journal.begin_stage`).
 
         Raises:
             ValueError: an input is neither a JSON value nor bytes.
@@ -513,7 +504,6 @@ class Broker:
         return self._end(attempt).reply
 
     def _compare(self, attempt: Attempt, value: Any, *, failed: bool = False) -> None:
-        """Note where a read that is made again says something else than before its run waited."""
         if not attempt.reads:
             return
         parked, reads_again = self.journal.parked, self.journal.reads_again

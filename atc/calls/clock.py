@@ -96,10 +96,6 @@ class Steps(Generic[T]):
         return self.value
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A clock that the host stops while a person or a model is waited for.
-
-
 class Clock:
     """The time of one program and its calls. For one event loop at a time.
 

@@ -7,7 +7,7 @@ shown, and what the argument has to be once the answers are there; nothing else 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Form = dict[str, Any]
@@ -69,7 +69,7 @@ def filled(form: Form, answers: Mapping[int, Any]) -> Any:
     if kind == "value":
         return given
     if kind == "hole":
-        return _at(answers.get(given[0], NOTHING), given[1])
+        return at(answers.get(given[0], NOTHING), given[1])
     if kind == "object":
         made = {key: filled(each, answers) for key, each in given.items()}
         return NOTHING if any(each is NOTHING for each in made.values()) else made
@@ -79,7 +79,8 @@ def filled(form: Form, answers: Mapping[int, Any]) -> Any:
     return parts if kind == "list" else "".join(map(str, parts))
 
 
-def _at(value: Any, path: list[str | int]) -> Any:
+def at(value: Any, path: Sequence[str | int]) -> Any:
+    """Return what stands at a path of an answer; :data:`NOTHING` where nothing does."""
     for step in path:
         fits = isinstance(value, dict) if isinstance(step, str) else isinstance(value, list)
         try:

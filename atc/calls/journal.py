@@ -42,15 +42,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from atc import wording
 from atc._records.origins import CallOrigins
 from atc._records.records import Replacement
-from atc.calls.entry import (
-    CallEntry,
-    CallKey,
-    EarlierReads,
-    KnownTools,
-    Unread,
-    call_key,
-    same_tool,
-)
+from atc.calls.entry import CallEntry, CallKey, EarlierReads, KnownTools, Unread, call_key, same_tool
 from atc.calls.idempotency import SentKey
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
 from atc.calls.journal_records import (
@@ -74,8 +66,6 @@ from atc.calls.parked import (
     ParkedCalls,
     ReadsAgain,
     decision_record,
-    read_reads_again,
-    reads_again_record,
 )
 from atc.calls.program_start import ProgramStart, ReplyTimes, Starts, digest_of_text
 from atc.errors import CallRefused, JournalError, UsageError
@@ -389,11 +379,10 @@ class Journal:
         after = first if 0 <= now - self.parked.since <= seconds else 0  # a clock may have been set back
         after = max(after, self.parked.last_made(self.before))
         last = max(max(self.entries, default=0), self.parked.last)
-        self._append(reads_again_record(last, after), sync=False)
+        self._append({"reads_again": last, "after": after}, sync=False)
         self._begin_round(last, after)
 
     def _begin_round(self, last: int, after: int) -> None:
-        """Let no read answer a call any more whose number is in this range."""
         reads = [entry for entry in self.entries.values() if entry.effect is Effect.READ and not entry.after_parked]
         failed = [e for e in reads if e.state in ("refused", "unknown") and e.attempt == self.attempt]
         answering = [e for of_key in self._successes.values() for e in of_key if e.effect is Effect.READ]
@@ -487,7 +476,7 @@ class Journal:
         def note(number: int, passed_s: float) -> None:
             self._append({"reply": number, "passed": passed_s, "of": start.seed}, sync=False)
 
-        return ReplyTimes(self._starts.said(start), note)
+        return ReplyTimes(self._starts.said[start.seed], note)
 
     def begin_attempt(self) -> None:
         """Begin a new program, which may claim earlier successes again, from the first one on."""
@@ -844,7 +833,6 @@ class Journal:
     # -- programs and stages ------------------------------------------------------------------------------------------
 
     def _is_earlier(self, entry: CallEntry) -> bool:
-        """Return whether another program made a call than the one that runs."""
         return entry.number not in self._own or (entry.stage, entry.attempt) < (self.stage, self.attempt)
 
     def _is_under_way(self, entry: CallEntry) -> bool:
@@ -902,22 +890,35 @@ class Journal:
             raise ValueError(f"call {number} was never sent")
 
     def _apply_other(self, record: dict[str, Any]) -> None:
-        """Read back what is no record of a call."""
-        if "start" in record:
-            self._goes_on = record["start"]
-        if self.parked.apply(record, self.reads_again.round) or self._starts.apply(record):
-            return
         kinds: dict[str, Callable[[dict[str, Any]], None]] = {
             "stage": self._apply_stage,
             "ban": self._apply_ban,
-            "reads_again": lambda record: self._begin_round(*read_reads_again(record)),
+            "run_key": self._apply_run_key,
+            "pending": lambda record: self.parked.apply_pending(record, self.reads_again.round),
+            "decision": self.parked.apply_decision,
+            "reads_again": self._apply_reads_again,
             "reads_after": self._apply_reads_after,
             "plan": self._apply_plan,
             "apply": self._apply_plan,
             "settled": self._apply_settled,
             "undo": self._apply_undo,
+            "start": self._apply_start,
+            "reply": self._starts.apply_reply,
         }
         kinds[next((kind for kind in record if kind in kinds), "")](record)
+
+    def _apply_start(self, record: dict[str, Any]) -> None:
+        self._starts.apply_start(record)
+        self._goes_on = record["start"]
+
+    def _apply_run_key(self, record: dict[str, Any]) -> None:
+        self.parked.run_key = str(record["run_key"])
+
+    def _apply_reads_again(self, record: dict[str, Any]) -> None:
+        last, after = record["reads_again"], record["after"]
+        if type(last) is not int or type(after) is not int:
+            raise ValueError("not which reads are made again")
+        self._begin_round(last, after)
 
     def _apply_settled(self, record: dict[str, Any]) -> None:
         from atc.calls.settled import read_settled

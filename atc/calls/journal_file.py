@@ -57,7 +57,8 @@ class JournalFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.name = path, str(path)
+        self.marks = boot_id()  # until the next start of the machine, what was not synced can be read
         self._file: BinaryIO | None = None
         try:
             self._open()
@@ -68,25 +69,8 @@ class JournalFile:
             self.close()
             raise
 
-    @property
-    def name(self) -> str:
-        """Return its path."""
-        return str(self.path)
-
-    @property
-    def marks(self) -> str:
-        """Return what names this start of the machine: until the next one, what was not synced can be read."""
-        return boot_id()
-
     def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
-        """Read all records back, in order. A record that a crash cut short at the very end is dropped.
-
-        Args:
-            apply: is called with each record. Its ValueError, KeyError, TypeError or AttributeError refuses the file.
-
-        Raises:
-            JournalError: the file cannot be read, or anything else is wrong with it; it is left as it is, and closed.
-        """
+        """Read all records back (:meth:`Records.read`). One that a crash cut short at the very end is dropped."""
         try:
             self._read(apply)
         except OSError as error:
@@ -97,11 +81,9 @@ class JournalFile:
             raise
 
     def append(self, record: str, *, sync: bool, mark: bool = False) -> None:
-        """Append a record, in one write. It is on disk before this returns if ``sync``; a mark is readable for as long
-        as the machine is not started anew, as all that is written is.
-
-        Raises:
-            JournalError: it cannot be written. The file is closed: nothing may follow half a line.
+        """Append a record, in one write (:meth:`Records.append`). A mark is readable for as long as the machine is not
+        started anew, as all that is written is. Where it cannot be written the file is closed: nothing may follow half
+        a line.
         """
         if self._file is None:
             raise JournalError(f"the journal {self.path} is closed")
@@ -170,7 +152,6 @@ def boot_id() -> str:
 
 
 def _is_torn(last: bytes) -> bool:
-    """Return whether what follows the last line end is nothing, or the beginning of a record that is not all there."""
     if not last.startswith(_HEADS):
         return any(head.startswith(last) for head in _HEADS)
     if _RECORD.search(last, 1):
@@ -195,7 +176,6 @@ def _lacks_only_its_end(text: str) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Put a new file's name on disk, by its folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

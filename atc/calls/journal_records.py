@@ -277,7 +277,6 @@ def source_of(raw: Any) -> SourceKey | None:
 
 
 def _unread_of(raw: Any) -> Unread | None:
-    """Raises ValueError where the record says something else there."""
     if raw is None:
         return None
     if not isinstance(raw, list) or len(raw) != 2 or not all(isinstance(text, str) for text in raw):
@@ -286,7 +285,6 @@ def _unread_of(raw: Any) -> Unread | None:
 
 
 def _next_page_of(raw: Any) -> NextPage:
-    """Raises ValueError where the record names something else."""
     if raw is None or raw is False:
         return raw
     if not isinstance(raw, dict) or not all(isinstance(text, str) for text in raw.values()):

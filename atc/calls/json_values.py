@@ -108,8 +108,8 @@ def canonical(value: Any) -> str:
     """Return JSON text that is equal exactly for equal values.
 
     Key order does not count; text is in Unicode normal form C (:mod:`atc._host.unicode_forms`); a float without a
-    fraction
-    is the integer (1.0 is 1, as JSON Schema has it), but ``True`` is not 1, and bytes are not their base64 text.
+    fraction is the integer (1.0 is 1, as JSON Schema has it), but ``True`` is not 1, and bytes are not their base64
+    text.
 
     Raises:
         ValueError: NaN or infinity, or two keys of an object that differ only in their Unicode form.

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from atc.calls.entry import CallEntry, call_key
+from atc.calls.forms import NOTHING, at
 from atc.calls.permissions.tool_tables import CallText, Reference
 from atc.schemas.protocol import Protocol, original_arguments
 
@@ -79,7 +80,6 @@ def _encoded(value: Any, schema: Any) -> Any:
 
 
 def _is_integer(text: str) -> bool:
-    """Return whether a text is how a whole number is written, and no other text is that."""
     digits = text.removeprefix("-")
     return len(text) <= MAX_DIGITS and digits.isascii() and digits.isdigit() and str(int(text)) == text
 
@@ -93,14 +93,10 @@ def _named(arguments: Mapping[str, Any], name: str, protocol: Protocol | None) -
 
 
 def _at(value: Any, path: tuple[str | int, ...], given: Reference) -> Any:
-    for step in path[1:]:
-        try:
-            if isinstance(value, list) is not isinstance(step, int) or isinstance(value, str):
-                raise NoValue(as_written(given))
-            value = value[step]
-        except (LookupError, TypeError):
-            raise NoValue(as_written(given)) from None
-    return value
+    found = at(value, path[1:])
+    if found is NOTHING:
+        raise NoValue(as_written(given))
+    return found
 
 
 def as_written(given: Reference) -> str:

@@ -59,7 +59,6 @@ class OwnExceptions:
         return self.keep_traceback(number, "".join(traceback.format_exception(error)))
 
     def _known(self, arguments: dict[str, Any]) -> list[str]:
-        """Return texts whose tokens are no secrets: the task, the call's arguments, and the latest answers."""
         texts, left = [self.task, as_text(arguments)], MAX_KNOWN
         for call in reversed(self.calls):
             texts.append(as_text(call.value)[:left])

@@ -124,7 +124,6 @@ class Pages:
         return {name: form for name, form in made.items() if form is not None}
 
     def _made(self, number: int) -> int:
-        """Return the number in the run of a call of the program that runs; 0 for none."""
         return next((part.number for part in self._parts.get((self._broker.journal.attempt, number), ())), 0)
 
     def _run_numbers(self, request: CallRequest) -> dict[str, list[tuple[int, tuple[str | int, ...]]]]:
@@ -170,7 +169,6 @@ class Pages:
             return self._refused(request, error)
 
     async def _read(self, request: CallRequest, reader: _Reader) -> CallReply:
-        """Raises CallRefused where the end cannot be reached."""
         arguments = reader.begin()
         while arguments is not None:
             page_request = request._replace(arguments=arguments, page=reader.number)

@@ -26,6 +26,7 @@ from atc.calls.entry import CallEntry, CallKey, same_tool
 from atc.calls.journal_records import source_of
 from atc.calls.json_values import canonical
 from atc.calls.program_start import LAST_TIME
+from atc.calls.tool_digest import parts_of as parts_of
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
@@ -62,7 +63,7 @@ class ParkedCall:
     Attributes:
         number: of the call in the run that asked first.
         key: of what would be sent.
-        parts: of the tool as it was (:func:`parts_of`).
+        parts: of the tool as it was (:func:`atc.calls.tool_digest.parts_of`).
         at: when it was parked, in seconds since 1970. ``until``: when it is too late to approve it.
         shown: what a person is shown, credentials masked.
         instead: number of the parked call in whose place it is asked about again; 0: none.
@@ -107,14 +108,6 @@ class ParkedCall:
             "instead": self.instead,
             "request": self.request,
         }
-
-
-def parts_of(tool: Tool, key: str) -> dict[str, str]:
-    """Return the digest of each part of a tool, by its name, under the key of a run: of its code, and of all that says
-    where its calls go and for whom (:mod:`atc.calls.tool_digest`)."""
-    from atc.calls import tool_digest  # most runs ask about nothing
-
-    return tool_digest.parts_of(tool, key)
 
 
 def digest_of(tool: Tool, key: str = "") -> str:
@@ -233,32 +226,20 @@ class ParkedCalls:
             raise UsageError(wording.decided_before(number, yes=known.yes, by=known.by, at=known.at))
         return call
 
-    def apply(self, record: dict[str, Any], round: int) -> bool:
-        """Read back a record of a journal, if it is of a parked call or a decision; whether it is.
+    def apply_pending(self, record: dict[str, Any], round: int) -> None:
+        """Read back a parked call; ``round``: in which its record stands."""
+        call = _read_parked(record)
+        call.round = round
+        if call.number in self.of_number:
+            raise ValueError(f"call {call.number} was parked before")
+        self.add(call)
 
-        Args:
-            record: any of the journal.
-            round: in which it stands.
-
-        Raises:
-            ValueError, KeyError, TypeError: it is one, and damaged.
-        """
-        if "run_key" in record:
-            self.run_key = str(record["run_key"])
-        elif "pending" in record:
-            call = _read_parked(record)
-            call.round = round
-            if call.number in self.of_number:
-                raise ValueError(f"call {call.number} was parked before")
-            self.add(call)
-        elif "decision" in record:
-            number, decision = _read_decision(record)
-            if self.of_number[number].decision is not None:
-                raise ValueError(f"call {number} was decided before")
-            self.of_number[number].decision = decision
-        else:
-            return False
-        return True
+    def apply_decision(self, record: dict[str, Any]) -> None:
+        """Read back a decision about a parked call."""
+        number, decision = _read_decision(record)
+        if self.of_number[number].decision is not None:
+            raise ValueError(f"call {number} was decided before")
+        self.of_number[number].decision = decision
 
     def last_made(self, before: int) -> int:
         """Return the number of the last call behind this one that an approval made, or may have been; 0: none."""
@@ -405,7 +386,6 @@ def _shown(value: Any) -> str:
 
 
 def _read_parked(record: dict[str, Any]) -> ParkedCall:
-    """Raises ValueError, KeyError or TypeError for a record of another form."""
     number, at, until = record["pending"], record["at"], record["until"]
     key = CallKey(record["tool"], record["key"], source_of(record.get("source")))
     texts = (key.tool, key.digest, *record["parts"].values())
@@ -432,7 +412,6 @@ def decision_record(number: int, decision: Decision) -> dict[str, Any]:
 
 
 def _read_decision(record: dict[str, Any]) -> tuple[int, Decision]:
-    """Raises ValueError, KeyError or TypeError for a record of another form."""
     number, signature = record["decision"], record.get("signature", "")
     decision = Decision(record["yes"], record["by"], record["at"], signature)
     texts = (decision.by, signature)
@@ -441,20 +420,3 @@ def _read_decision(record: dict[str, Any]) -> tuple[int, Decision]:
     if not is_time(decision.at):
         raise ValueError("not the time of a decision")
     return number, decision
-
-
-def reads_again_record(last: int, after: int) -> dict[str, Any]:
-    """Return the journal's record that the reads from the call behind ``after`` to ``last`` are made again."""
-    return {"reads_again": last, "after": after}
-
-
-def read_reads_again(record: dict[str, Any]) -> tuple[int, int]:
-    """Return the last call of the reads that are made again, and the one before the first.
-
-    Raises:
-        ValueError, KeyError: the record is none.
-    """
-    last, after = record["reads_again"], record["after"]
-    if type(last) is not int or type(after) is not int:
-        raise ValueError("not which reads are made again")
-    return last, after

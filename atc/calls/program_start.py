@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ MOST_PASSED_S = 1e9
 STEP_S = 1.0
 """Seconds by which a program's clock moves at least: nothing is written down for a reply that comes sooner."""
 SEED_BYTES = 32
+_SEED = re.compile(f"[0-9a-f]{{{2 * SEED_BYTES}}}")
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,7 @@ class ProgramStart:
     def __post_init__(self) -> None:
         if type(self.at) not in (int, float) or not 0 <= self.at < LAST_TIME:
             raise ValueError("not the time when a program began")
-        if (
-            type(self.seed) is not str
-            or len(self.seed) != 2 * SEED_BYTES
-            or not set(self.seed) <= set("0123456789abcdef")
-        ):
+        if type(self.seed) is not str or _SEED.fullmatch(self.seed) is None:
             raise ValueError("not the seed of a program")
 
     @classmethod
@@ -116,7 +114,7 @@ class Starts:
         self._known: dict[_Known, ProgramStart] = {}
         self._to_come: list[tuple[_Known, ProgramStart]] = []  # of the stages that are begun anew
         self._met: set[_Known] = set()
-        self._said: dict[str, dict[int, float]] = {}  # by the seed of a start
+        self.said: dict[str, dict[int, float]] = {}  # how long one had run at its replies, by the seed of its start
 
     def find(self, program: str, stage: int, request: int) -> ProgramStart | None:
         """Return the start of a program that ran before in this stage; ``None`` for a new one."""
@@ -133,39 +131,23 @@ class Starts:
         """Return the latest start of a program, and how long it had run at its replies; ``None`` for a new one."""
         asked = digest_of_text(program)
         found = [start for known, start in self._known.items() if known.program == asked]
-        return (found[-1], dict(self._said[found[-1].seed])) if found else None
+        return (found[-1], dict(self.said[found[-1].seed])) if found else None
 
     def add(self, program: str, stage: int, request: int, start: ProgramStart) -> dict[str, Any]:
         """Note the start of a program, and return its record."""
         known = _Known(request, stage, digest_of_text(program))
-        self._known[known], self._said[start.seed] = start, {}
+        self._known[known], self.said[start.seed] = start, {}
         return {"start": known.program, "at": start.at, "seed": start.seed, "of": [request, stage]}
 
-    def said(self, start: ProgramStart) -> dict[int, float]:
-        """Return how long a program had run at its replies, by their numbers."""
-        return self._said[start.seed]
-
-    def apply(self, record: dict[str, Any]) -> bool:
-        """Read back a record of a journal, if it is of a start or of a reply; whether it is.
-
-        Raises:
-            ValueError, KeyError, TypeError: it is one, and damaged.
-        """
-        if "start" in record:
-            self._apply_start(record)
-        elif "reply" in record:
-            self._apply_reply(record)
-        else:
-            return False
-        return True
-
-    def _apply_reply(self, record: dict[str, Any]) -> None:
+    def apply_reply(self, record: dict[str, Any]) -> None:
+        """Read back how long a program had run."""
         number, passed_s = record["reply"], record["passed"]
         if type(number) is not int or type(passed_s) not in (int, float) or not 0 <= passed_s < MOST_PASSED_S:
             raise ValueError("not how long a program had run")
-        self._said[record["of"]][number] = passed_s
+        self.said[record["of"]][number] = passed_s
 
-    def _apply_start(self, record: dict[str, Any]) -> None:
+    def apply_start(self, record: dict[str, Any]) -> None:
+        """Read back the start of a program."""
         program, (request, stage) = record["start"], record["of"]
         if type(program) is not str or type(request) is not int or type(stage) is not int:
             raise ValueError("not the start of a program")
@@ -173,7 +155,7 @@ class Starts:
         if known in self._known:
             raise ValueError("this program was started before")
         start = self._known[known] = ProgramStart(record["at"], record["seed"])
-        self._said[start.seed] = {}
+        self.said[start.seed] = {}
 
     def begin_again(self) -> None:
         """Expect the programs of all stages once more, in their order: what acts begins anew in a later stage."""

@@ -166,7 +166,7 @@ async def _alone() -> AsyncIterator[None]:
 
 def visible_name(name: str) -> str:
     """Return an ordinary name as it is, any other in quotation marks."""
-    return visible(_spelt(name))
+    return visible(name if name.isidentifier() and len(name) <= SHOWN else abridged(name, SHOWN).text)
 
 
 def indented(arguments: Mapping[str, Any], origins: Origins | None = None) -> tuple[list[str], bool]:
@@ -189,10 +189,6 @@ def indented_warnings(warnings: Sequence[str], what: str = "warnings") -> list[s
     left = len(warnings) - MOST_WARNINGS
     lines = [_CODE + visible(_cut(each, SHOWN_OF_WARNING)) for each in warnings[:MOST_WARNINGS]]
     return [*lines, f"{_CODE}… and {left} more {what}"] if left > 0 else lines
-
-
-def _spelt(name: str) -> str:
-    return name if name.isidentifier() and len(name) <= SHOWN else abridged(name, SHOWN).text
 
 
 def _lines(arguments: Mapping[str, Any], whole: bool, origins: Origins | None = None) -> tuple[list[str], bool]:
@@ -286,7 +282,6 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _columns(text: str) -> int:
-    """Columns of a terminal that a text takes, at most: a mark is counted as a letter."""
     return sum(2 if unicodedata.east_asian_width(character) in ("W", "F") else 1 for character in text)
 
 

@@ -161,13 +161,9 @@ def plan_unknown(attempt: Attempt, calls: Collection[Call], *, may_plan: bool) -
     return CallReply(planned=True)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Sends one call to its tool: within a time limit, and again where a read failed in passing.
-
-
 @dataclass(frozen=True)
 class Sender:
-    """Sends the calls of one run.
+    """Sends the calls of one run: each within a time limit, and again where a read failed in passing.
 
     Args:
         clock: of the program that makes the calls; the time limit counts in it.

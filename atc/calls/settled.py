@@ -14,8 +14,10 @@ A version that does not know them refuses the journal. It could else go on with 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 from atc.calls.program_start import LAST_TIME
 
@@ -26,7 +28,7 @@ SETTLED = "settled"
 UndoState = Literal["begun", "done", "refused"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(strict=True))
 class Settlement:
     """What is known of a call that was in doubt.
 
@@ -40,10 +42,10 @@ class Settlement:
     done: bool
     by: str
     person: bool
-    at: float
+    at: Annotated[float, Field(ge=0, lt=LAST_TIME, allow_inf_nan=False)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(strict=True))
 class Undo:
     """The last that a journal says about the inverse of a call.
 
@@ -72,13 +74,9 @@ def read_settled(record: dict[str, Any]) -> tuple[int, Settlement]:
         ValueError, KeyError: the record is none.
     """
     number = record["settled"]
-    found = Settlement(record["done"], record["by"], record["person"], record["at"])
-    flags = (found.done, found.person)
-    if type(number) is not int or not all(type(each) is bool for each in flags) or not isinstance(found.by, str):
-        raise ValueError("not how a call was settled")
-    if type(found.at) not in (int, float) or not 0 <= found.at < LAST_TIME:
-        raise ValueError("not the time at which a call was settled")
-    return number, found
+    if type(number) is not int:
+        raise ValueError("not the number of a call")
+    return number, Settlement(record["done"], record["by"], record["person"], record["at"])
 
 
 def undo_record(number: int, undo: Undo) -> dict[str, Any]:
@@ -92,9 +90,7 @@ def read_undo(record: dict[str, Any]) -> tuple[int, Undo]:
     Raises:
         ValueError, KeyError: the record is none.
     """
-    number, undo = record["undo"], Undo(record["run"], record["state"], record["tool"], record["key"])
-    if type(number) is not int or not all(isinstance(each, str) for each in (undo.run, undo.tool, undo.digest)):
-        raise ValueError("not the inverse of a call")
-    if undo.state not in get_args(UndoState):
-        raise ValueError("not how far the inverse of a call got")
-    return number, undo
+    number = record["undo"]
+    if type(number) is not int:
+        raise ValueError("not the number of a call")
+    return number, Undo(record["run"], record["state"], record["tool"], record["key"])

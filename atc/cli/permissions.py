@@ -234,7 +234,7 @@ def approver(
 
 def _opened(file: Path | None, read_only: bool | None) -> Permissions:
     settings = Settings.load(permissions=file, read_only=read_only)
-    return permissions_named(settings) or Permissions.default()
+    return permissions_named(settings) or Permissions()
 
 
 def _tools(sources: list[str] | None, only: list[str] | None) -> Toolset:
@@ -311,7 +311,7 @@ def _named_in_vain(permissions: Permissions, tools: Toolset) -> Iterator[str]:
         if not any(is_server(each, (name,)) for each in protocols):
             yield f"trusted: {SERVER}{name} names none of these tools"
     for rule in permissions.rules:
-        for pattern in (each for condition in rule.origins for each in condition.patterns.tools):
+        for pattern in (each for condition in rule.origins for each in condition.tools):
             if not any(may_name(pattern.tools, each) for each in protocols):
                 yield f"rule {rule.number}: {origins.TOOL}{pattern.tools.texts[0]} names none of these tools"
 
@@ -320,9 +320,9 @@ def _arguments_in_vain(permissions: Permissions, tools: Toolset) -> Iterator[str
     """A tool that may be given more than its schema names says nothing of that."""
     said: list[tuple[str, str, Callable[[str], bool] | None, list[Protocol]]] = []
     tables = [("targets", permissions.strangers.targets, tools.protocols)]
-    for patterns, table in permissions.tools:
-        own = [each for each in tools.protocols if surely_names(patterns, each)]
-        tables.append((f"[tools.{patterns.texts[0]}] targets", table.targets, own))
+    for named, table in permissions.tools:
+        own = [each for each in tools.protocols if surely_names(named, each)]
+        tables.append((f"[tools.{named.texts[0]}] targets", table.targets, own))
     for at, patterns, own in tables:
         for text in patterns.texts if patterns is not None else ():
             said.append((at, text, Strangers().targets_of(patterns_of([text])).only, own))

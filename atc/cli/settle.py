@@ -146,7 +146,7 @@ def _names_reads(given: dict[str, Any]) -> bool:
     from atc.calls.permissions.agent_permissions import permissions_named
 
     found = permissions_named(Settings.load(**given))
-    return found is not None and any(table.settle is not None for table in found.tools)
+    return found is not None and any(table.settle is not None for _, table in found.tools)
 
 
 def _print(found: tuple[Any, ...], lines: Callable[[Any], list[str]]) -> None:

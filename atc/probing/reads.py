@@ -341,7 +341,7 @@ def _asks(approval: Approval, tool: Tool, arguments: dict[str, Any]) -> bool:
     """Whether somebody would have to be asked about a call, or a rule denies it, or says that it is no read."""
     if approval.policy is None:
         return approval.of_read() is not None
-    if not approval.policy.reads(tool.protocol):
+    if approval.policy.permissions.effect(tool.protocol) is not Effect.READ:
         return True
     protocol = tool.protocol
     asked = ApprovalRequest(tool.name, arguments, Effect.READ, protocol.description, protocol=protocol)

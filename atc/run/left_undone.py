@@ -289,7 +289,7 @@ class LeftUndone:
         return any(entry.in_doubt and _request(entry) == _request(call) for entry in entries)
 
     def _is_mended(self, call: Call) -> bool:
-        instead = [each.tool for each in self.broker.broken_tools.substitutes(call.tool)]
+        instead = [each.tool for each in self.broker.broken_tools.banned.get(call.tool, ())]
         return self._made.after(call) or any(self._made.has(tool, since=call.index) for tool in instead)
 
 

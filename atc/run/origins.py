@@ -14,8 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from atc._records.origins import UNKNOWN, CallOrigins, Origin, Origins
-from atc.calls.argument_origins import Found
-from atc.calls.attempt import AskedAbout, Attempt
+from atc.calls.attempt import AskedAbout, Attempt, Found
 from atc.schemas.protocol import Protocol as ToolProtocol
 from atc.schemas.protocol import original_arguments, parameters_of
 
@@ -72,7 +71,7 @@ class FollowedProgram:
 
 
 class RunOrigins:
-    """Finds the origins of the arguments of one run's calls (:class:`atc.calls.argument_origins.ArgumentOrigins`).
+    """Finds the origins of the arguments of one run's calls (:class:`atc.calls.attempt.ArgumentOrigins`).
 
     A call that no program makes (:meth:`Run.call`) has those that its caller says, as an inverse of ``undo`` has those
     of the call that it undoes; else they are ``unknown``. A read that settles a call in doubt does not come here: it is

@@ -77,7 +77,7 @@ class Recovery:
         call = next((each for each in run.broker.calls if each.index == fault.call), None)
         if RULE not in run.settings.active_rules or call is None or fault.kind == "arguments":
             return fault
-        if call.tool in run.broker.broken_tools or not self._broke(call, fault):
+        if call.tool in run.broker.broken_tools.banned or not self._broke(call, fault):
             return fault
         reads = _read_of(program, call.tool, run.tools) if program is not None else ()
         wanted = call.tool, call.effect, reads, call.cause
@@ -96,7 +96,7 @@ class Recovery:
         if RULE not in run.settings.active_rules:
             return
         for name, tool in list(run.tools.items()):
-            if not tool.drifted or tool.protocol.effect is not Effect.READ or name in run.broker.broken_tools:
+            if not tool.drifted or tool.protocol.effect is not Effect.READ or name in run.broker.broken_tools.banned:
                 continue
             found = await asyncio.to_thread(self._substitutes, name, Effect.READ)
             if found:
@@ -112,9 +112,9 @@ class Recovery:
 
     def told(self) -> list[tuple[str, str]]:
         """Return each tool that broke, with what was called in its place with success; the trace has it, too."""
-        bans = self._run.broker.broken_tools
+        bans = self._run.broker.broken_tools.banned
         called = {call.tool for call in self._run.last_calls if call.succeeded}
-        ways = [(tool, each.tool) for tool in bans for each in bans.substitutes(tool) if each.tool in called]
+        ways = [(tool, each.tool) for tool in bans for each in bans[tool] if each.tool in called]
         for tool, by in ways:
             self._run.emit("substituted", {"tool": tool, "by": by})
         return ways
@@ -133,7 +133,7 @@ class Recovery:
     def _may_take_its_place(self, broken: str, cause: Cause | None, by: str) -> bool:
         run = self._run
         tool = run.all_tools.get(by)
-        if tool is None or tool.transport is None or tool.drifted or by in run.broker.broken_tools:
+        if tool is None or tool.transport is None or tool.drifted or by in run.broker.broken_tools.banned:
             return False
         if cause == "credential" and self._lacks_credential(tool, broken):
             return False
@@ -221,5 +221,5 @@ def broken_tools(run: Run) -> Mapping[str, Sequence[Replacement]]:
     A tool that answered well in this run is not among them: its answers can be read again.
     """
     answered = {call.tool for call in run.broker.calls if call.succeeded and not call.drift}
-    bans = run.broker.broken_tools
-    return {tool: bans.substitutes(tool) for tool in bans if tool not in answered}
+    bans = run.broker.broken_tools.banned
+    return {tool: bans[tool] for tool in bans if tool not in answered}

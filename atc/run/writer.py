@@ -299,7 +299,7 @@ class Writer:
         about = f"\n\n{about}" if about else ""
         said = history if self._revision == "notes" else history[-1:] if about else ()
         told = {revision.fault.tool for revision in said if revision.fault is not None and revision.fault.substitutes}
-        down = {tool: some for tool, some in self._run.broker.broken_tools.all().items() if tool not in told}
+        down = {tool: some for tool, some in self._run.broker.broken_tools.banned.items() if tool not in told}
         self._down = [fenced(wording.is_down(tool, some)) for tool, some in down.items()]
         before = self.shown
         shown = await self._tools_within(base, [Message("user", about), *edits])

@@ -220,7 +220,7 @@ def test_no_request_is_done_by_two_services(
     host = Host(world, tmp_path_factory.mktemp("run") / "journal.jsonl")
     host.broker.approval = Approval(lambda _: True)
     for program, crash, at, reboot in programs:
-        tool = "pay" if "book" in host.broker.broken_tools else "book"
+        tool = "pay" if "book" in host.broker.broken_tools.banned else "book"
         asked = [(tool, n, way, caught) for n, way, caught in program]
         if tool == "pay" and same:  # it asks for what was done before it goes on, as it is told to
             done = [e.arguments["n"] for e in host.journal.entries.values() if e.tool == "book" and e.state == "done"]
@@ -237,5 +237,5 @@ def test_no_request_is_done_by_two_services(
             host.broker.approval = Approval(lambda _: True)
         assert all(count == 1 for count in Counter(n for _, n in world.effects).values())
         if any(name == "pay" for name, _ in world.effects):
-            assert "book" in host.broker.broken_tools
+            assert "book" in host.broker.broken_tools.banned
     host.journal.close()

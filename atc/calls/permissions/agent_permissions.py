@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -55,36 +55,25 @@ def permissions_of(
 
 
 def permissions_named(settings: Settings) -> Permissions | None:
-    """Return those that the settings name: of a file, or of read-only mode; ``None`` where they name none.
+    """Return those of the file that the settings name, or the user's own, or of read-only mode; ``None`` without any.
 
     Raises:
         UsageError: there is no such file.
         SettingsError: something in it is not understood.
     """
-    path = permissions_file(settings)
+    path = settings.permissions or (user_path() if user_path().exists() else None)
     if path is None and not settings.read_only:
         return None
     from atc.calls.permissions.permissions import Permissions
 
     if path is not None:
         return Permissions.load(path, read_only=settings.read_only)
-    return Permissions.default(read_only=True)
-
-
-def permissions_file(settings: Settings) -> Path | None:
-    """Return the file that the settings name, or the user's own; ``None`` where there is none."""
-    return settings.permissions or user_file()
+    return Permissions(read_only=True)
 
 
 def user_path() -> Path:
     """Return where a file counts without being named, in the user's configuration folder."""
     return platformdirs.user_config_path("atc") / FILE
-
-
-def user_file() -> Path | None:
-    """Return the file in the user's configuration folder, if it is there."""
-    path = user_path()
-    return path if path.exists() else None
 
 
 Tools = Toolset | Iterable[Tool | Callable[..., Any]]
@@ -128,26 +117,27 @@ def approval_of(permissions: Permissions | None, approve: Approve | Approval | N
 
     choice = _Chosen(chosen, explicit=approve is not None or settings.approve is not None)
     audit = AuditLog(settings.audit, Redactor(settings.secrets))
-    guard = Guard(permissions, Who(), choice.ask, audit, choice=choice)
+    guard = Guard(permissions, Who(), choice.ask, audit, choice=choice.unasked)
     return replace(chosen, policy=guard)
 
 
+@dataclass(frozen=True)
 class _Chosen:
-    """An agent's choice, where the permissions leave something open (:class:`atc.calls.permissions.guard.Choice`).
+    """An agent's choice, where the permissions leave something open (:data:`atc.calls.permissions.guard.Choice`).
 
-    Args:
+    Attributes:
         approval: the choice.
         explicit: somebody made it; else it is the default.
     """
 
-    def __init__(self, approval: Approval, *, explicit: bool) -> None:
-        self._approval, self._explicit = approval, explicit
+    approval: Approval
+    explicit: bool
 
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
-        choice = self._approval.approve
-        warned = bool(request.warnings) and self._approval.warnings == "ask"
+        choice = self.approval.approve
+        warned = bool(request.warnings) and self.approval.warnings == "ask"
         ordinary = not (warned or request.instead_of or request.is_repeat or request.of_session or decision.suspect)
-        if choice == "never" and self._explicit and decision.effect is not Effect.READ:
+        if choice == "never" and self.explicit and decision.effect is not Effect.READ:
             return Refusal("calls with effects are not approved in this run", by_user=True)
         if decision.verdict == "allow" and ordinary:
             return True
@@ -166,7 +156,7 @@ class _Chosen:
 
     async def ask(self, request: ApprovalRequest) -> Verdicts:
         """Ask as the choice says."""
-        choice = self._approval.approve
+        choice = self.approval.approve
         if choice == "park":  # writes wait before they come here
             return Refusal("it needs approval, and a read does not wait for one")
         answer = choice(request) if callable(choice) else approvals.ask_at_terminal(request)

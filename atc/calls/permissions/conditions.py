@@ -89,10 +89,6 @@ def _number_of(text: str) -> float | None:
     return float("nan")
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Conditions on the arguments of a call: which values a rule speaks of.
-
-
 MAX_CONDITIONS, MAX_STEPS, MAX_CHOICES = 20, 10, 200
 """Conditions of a rule, steps of a path, values to choose from."""
 MAX_VALUES = 10_000
@@ -208,7 +204,6 @@ def found_at(arguments: Mapping[str, Any], path: tuple[str, ...], reader: Reader
 
 
 def _may_be_json(text: str) -> bool:
-    """Return whether a text may be an object or a list that a service reads out of it."""
     head = text[:_BLANKS].lstrip().removeprefix("\ufeff").lstrip()
     return head[:1] in ("{", "[") if head else len(text) >= _BLANKS
 

@@ -28,6 +28,7 @@ MAX_NAME = 100
 """Characters of an approver's name."""
 MAX_SHOWN = 5
 """Mistakes that one message names."""
+_NAMED: dict[int | str, str] = {"rules": "rule", "approvers": "approver", "clients": "client", "tools": "tools"}
 _MESSAGES = {"extra_forbidden": "there is no such key", "too_long": "it has too many items"}
 
 
@@ -43,12 +44,9 @@ def _servers(given: Any) -> tuple[str, ...]:
 
 
 _CONDITIONS = partial(conditions_of, what='arguments, such as {repo = "me/*"}')
-OriginsOf = Annotated[
-    tuple[OriginCondition, ...], BeforeValidator(partial(origins_of, forbids=False, most=MAX_CONDITIONS))
-]
-OriginsNotOf = Annotated[
-    tuple[OriginCondition, ...], BeforeValidator(partial(origins_of, forbids=True, most=MAX_CONDITIONS))
-]
+_ORIGINS = partial(origins_of, most=MAX_CONDITIONS)
+OriginsOf = Annotated[tuple[OriginCondition, ...], BeforeValidator(partial(_ORIGINS, forbids=False))]
+OriginsNotOf = Annotated[tuple[OriginCondition, ...], BeforeValidator(partial(_ORIGINS, forbids=True))]
 EffectName = Literal["read", "write", "unknown"]
 
 
@@ -185,18 +183,12 @@ def read_document(path: Path) -> File:
 
 
 def _place(location: tuple[int | str, ...]) -> str:
-    match location:
-        case ():
-            return ""
-        case ("rules", int() as index, *rest):
-            where, rest = f"rule {index + 1}", list(rest)
-        case ("approvers", str() as name, *rest):
-            where, rest = f"approver {name[:60]!r}", list(rest)
-        case ("clients", str() as principal, *rest):
-            where, rest = f"client {principal[:60]!r}", list(rest)
-        case ("tools", str() as pattern, *rest):
-            where, rest = f"tools {pattern[:60]!r}", list(rest)
-        case (first, *rest):
-            where, rest = f"`{first}`", list(rest)
+    if not location:
+        return ""
+    first, *rest = location
+    where = f"`{first}`"
+    if first in _NAMED and rest:
+        key = rest.pop(0)
+        where = f"{_NAMED[first]} {key + 1 if isinstance(key, int) else repr(key[:60])}"
     keys = [str(step)[:60] for step in rest if step != "[key]"]
     return f"{where}, `{'.'.join(keys)}`: " if keys else f"{where}: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,8 +23,6 @@ Why = Literal["rule", "default", "read_only", "grant"]
 
 LOCAL = "local"
 """The principal of whoever runs this process, and of a client over pipes, which started it."""
-
-
 EVERYONE = "*"
 """The section of principals that have none of their own."""
 MOST = 1_000_000
@@ -51,7 +50,7 @@ class Who:
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(abc.ABC):
     """One rule of the file: which calls it speaks of.
 
     Attributes:
@@ -84,13 +83,13 @@ class Rule:
         """Return whether the yes that it wants is given elsewhere: the run ends, and the call waits."""
         return False
 
+    @abc.abstractmethod
     def speaks_of(self, caller: Caller, protocol: Protocol, effect: Effect) -> bool:
         """Return whether it speaks of a caller's calls of a tool, whatever their arguments are."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def fits(self, call: CallSources, reader: Reader) -> bool:
         """Return whether it speaks of a call with its arguments, which the call's one reader reads."""
-        raise NotImplementedError
 
     def _common(self, caller: Caller, effect: Effect) -> bool:
         if self.effects and effect not in self.effects:
@@ -149,7 +148,7 @@ class Restriction(Rule):
     def fits(self, call: CallSources, reader: Reader) -> bool:
         if not all(each.restricts(call.arguments, reader) for each in self.conditions):
             return False
-        return not self.origins or any(each.is_broken(call, reader) for each in self.origins)
+        return not self.origins or not all(each.allows(call, reader) for each in self.origins)
 
 
 def source_of(protocol: Protocol) -> str:

@@ -11,9 +11,9 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
-from typing import Protocol as Interface
 
 from atc.calls.approval import Approval, ApprovalRequest, EarlierWrites, Parked, Refusal, Verdicts
 from atc.calls.permissions.approvers import statement
@@ -67,22 +67,23 @@ class Limiter:
         for times in (self._calls, self._writes):
             while times and now - times[0] >= HOUR_S:
                 times.popleft()
-        if caps.calls_per_hour is not None and len(self._calls) >= caps.calls_per_hour:
-            return "calls_per_hour"
-        if writes and caps.writes_per_hour is not None and len(self._writes) >= caps.writes_per_hour:
-            return "writes_per_hour"
-        if caps.calls_per_hour is not None:
-            self._calls.append(now)
-        if writes and caps.writes_per_hour is not None:
-            self._writes.append(now)
+        counted = self._counted(caps, writes)
+        for name, times in counted.items():
+            if len(times) >= getattr(caps, name):
+                return name
+        for times in counted.values():
+            times.append(now)
         return ""
 
     def give_back(self, caps: Caps, *, writes: bool) -> None:
         """Uncount the call that was taken last: it was not made."""
-        if caps.calls_per_hour is not None and self._calls:
-            self._calls.pop()
-        if writes and caps.writes_per_hour is not None and self._writes:
-            self._writes.pop()
+        for times in self._counted(caps, writes).values():
+            if times:
+                times.pop()
+
+    def _counted(self, caps: Caps, writes: bool) -> dict[str, deque[float]]:
+        counted = {"calls_per_hour": self._calls} | ({"writes_per_hour": self._writes} if writes else {})
+        return {name: times for name, times in counted.items() if getattr(caps, name) is not None}
 
     @contextmanager
     def run(self, caps: Caps) -> Iterator[None]:
@@ -102,27 +103,18 @@ class Limiter:
             self.runs -= 1
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Asks the permissions about every call of one run, then somebody, and writes down what was decided.
-
-
 Ask = Callable[[ApprovalRequest], Verdicts | Awaitable[Verdicts]]
 """Asks somebody: ``True`` for a yes, ``False`` for a no; a refusal where nobody could be asked, and why."""
 
 
-class Choice(Interface):
-    """Describes what holds where the permissions want a question, or allow (:mod:`.agent_permissions`)."""
-
-    def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
-        """Return the answer that needs no question; ``None`` where somebody is asked."""
+Choice = Callable[[ApprovalRequest, Decision], Literal[True] | Refusal | None]
+"""Returns the answer that needs no question, where the permissions want one, or allow; ``None`` where somebody is asked
+(:mod:`.agent_permissions`)."""
 
 
-class AlwaysAsks:
-    """Every question is put, and what the permissions allow is allowed, if nothing is odd about it."""
-
-    def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | None:
-        """Return ``True`` for what is allowed."""
-        return True if decision.verdict == "allow" and not (decision.suspect or is_odd(request)) else None
+def always_asks(request: ApprovalRequest, decision: Decision) -> Literal[True] | None:
+    """Return ``True`` for what is allowed, if nothing is odd about it: every question is put."""
+    return True if decision.verdict == "allow" and not (decision.suspect or is_odd(request)) else None
 
 
 def is_odd(request: ApprovalRequest) -> bool:
@@ -152,32 +144,17 @@ class Guard:
         *,
         run: str = "",
         limiter: Limiter | None = None,
-        choice: Choice | None = None,
+        choice: Choice = always_asks,
     ) -> None:
         self.permissions, self.client, self.run = permissions, client, run
         self._ask, self._audit, self._limiter = ask, audit, limiter or Limiter()
-        self._choice: Choice = choice or AlwaysAsks()
-
-    @property
-    def caps(self) -> Caps:
-        """Return what the caller is held to."""
-        return self.permissions.caps(self.client)
+        self._choice = choice
 
     def of_run(self, run_id: str) -> Guard:
         """Return the same, for one run: its id stands in the audit."""
-        return Guard(
-            self.permissions,
-            self.client,
-            self._ask,
-            self._audit,
-            run=run_id,
-            limiter=self._limiter,
-            choice=self._choice,
-        )
-
-    def reads(self, protocol: Protocol) -> bool:
-        """Return whether a tool is taken for one that only reads."""
-        return self.permissions.effect(protocol) is Effect.READ
+        made = copy(self)
+        made.run = run_id
+        return made
 
     def holds(self, call: ParkedCall) -> bool:
         """Return whether the decision about a parked call is of somebody who may decide."""
@@ -226,7 +203,7 @@ class Guard:
 
         A call with effects is refused where that cannot be written down.
         """
-        caps, writes = self.caps, decision.effect is not Effect.READ
+        caps, writes = self.permissions.caps(self.client), decision.effect is not Effect.READ
         if isinstance(ruled, Refusal):
             return await self._noted(request, decision, ruled, _by(decision, ruled))
         if isinstance(request.decided, Refusal):  # a no stands, also where a rule would allow the call unasked
@@ -240,7 +217,7 @@ class Guard:
         except BaseException:
             self._limiter.give_back(caps, writes=writes)
             with suppress(AtcError, OSError):
-                await self._write(request, decision, "refused", "nobody")
+                await self.write(request, decision, "refused", "nobody")
             raise
         if noted is not True:
             self._limiter.give_back(caps, writes=writes)
@@ -262,10 +239,10 @@ class Guard:
 
     def _ruled(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
         if decision.verdict == "deny":
-            return self.refusal(decision)
+            return Refusal(refusal(decision, self.permissions))
         if decision.verdict == "allow" and decision.effect is Effect.READ and not is_odd(request):
             return True
-        answer = self._choice.unasked(request, decision)
+        answer = self._choice(request, decision)
         if isinstance(answer, Refusal) and not answer.by_user:
             return self._with_line(answer, request, decision)
         return answer
@@ -281,36 +258,23 @@ class Guard:
             return replace(answer, reason=reason, status="warned" if request.warnings else "denied")
         return replace(answer, reason=f"{answer.reason}{to_allow(decision, self.permissions)}")
 
-    def refusal(self, decision: Decision) -> Refusal:
-        """Return the refusal of a call that is denied."""
-        return Refusal(refusal(decision, self.permissions))
-
     # -- the audit -----------------------------------------------------------------------------------------------------
 
     async def _noted(self, request: ApprovalRequest, decision: Decision, answer: Verdicts, by: str) -> Verdicts:
-        """Return the answer, once it is written down; a refusal where it cannot be."""
         allowed = answer is True
         if allowed and decision.effect is Effect.READ and by == "default":
             return answer
         try:
-            await self._write(request, decision, "allowed" if allowed else "refused", by)
+            await self.write(request, decision, "allowed" if allowed else "refused", by)
         except (AtcError, OSError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             return Refusal(f"the audit log cannot be written ({why}), so no call is made that it should have")
         return answer
 
-    async def note(self, request: ApprovalRequest, decision: Decision, parked: Parked) -> None:
-        """Write down what became of a call that waits, or waited.
-
-        Raises:
-            AtcError, OSError: it cannot be written.
-        """
-        by = "user" if parked.event == "voided" else "nobody" if parked.event == "expired" else decided_by(decision)
-        await self._write(request, decision, parked.event, by, parked)
-
-    async def _write(
+    async def write(
         self, request: ApprovalRequest, decision: Decision, verdict: Verdict, by: str, parked: Parked | None = None
     ) -> None:
+        """Write down what was decided over a call, or became of one that waits."""
         if self._audit is None:
             return
         await self._audit.note(
@@ -340,7 +304,7 @@ class Judged:
     @property
     def denied(self) -> Refusal | None:
         """Return why no choice can allow the call."""
-        return self.guard.refusal(self.decision) if self.decision.verdict == "deny" else None
+        return Refusal(refusal(self.decision, self.guard.permissions)) if self.decision.verdict == "deny" else None
 
     @property
     def waits(self) -> bool:
@@ -357,7 +321,9 @@ class Judged:
         Raises:
             AtcError, OSError: it cannot be written.
         """
-        await self.guard.note(request, self.decision, parked)
+        by = "nobody" if parked.event == "expired" else decided_by(self.decision)
+        by = "user" if parked.event == "voided" else by
+        await self.guard.write(request, self.decision, parked.event, by, parked)
 
 
 def _by(decision: Decision, answer: Literal[True] | Refusal) -> str:

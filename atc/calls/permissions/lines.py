@@ -73,7 +73,6 @@ def _opened(path: str, origins: Origins, is_untrusted: Callable[[str], bool]) ->
 
 
 def _text(origin: Origin) -> str:
-    """Return the pattern of one origin and of what is below it; empty where none can be allowed."""
     if origin.kind != "tool":
         return "" if origin.kind == "unknown" else origin.kind
     via = VIA if origin.how in SELECTS else ""

@@ -108,7 +108,6 @@ def _addresses(form: str) -> Iterator[str]:
 
 
 def _paths(form: str) -> Iterator[str]:
-    """Yield the paths of a list, and of addresses of files."""
     for each in re.split(r"[,;\n]", form) if "/" in form or "\\" in form else ():
         each = each.strip().strip("\"'<>")
         path = re.sub(r"[/\\]+", "/", _BEFORE.sub("", each, count=1))
@@ -144,7 +143,6 @@ def _commands(form: str, spend: Callable[[int], bool]) -> list[str] | None:
 
 
 def _reads_commands(words: list[str]) -> bool:
-    """Return whether a shell is run that takes its commands from its input."""
     return _name(words[0]) in _SHELLS and all(word[0] in "-/" for word in words[1:])
 
 

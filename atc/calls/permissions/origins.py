@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, get_args
 
 from atc._records.origins import UNKNOWN, CallOrigins, Origin, OriginKind, Origins
+from atc.calls.approval import nobody_knows
 from atc.calls.permissions.conditions import MAX_STEPS, found_at
 from atc.calls.permissions.patterns import Patterns, Reader, may_name, pattern_problem, patterns_of, surely_names
 from atc.calls.untrusted import BY_WORDS, Targets, origins_at, targets_of
@@ -66,62 +67,26 @@ class ToolPattern:
 
 
 @dataclass(frozen=True)
-class OriginPatterns:
-    """Holds patterns over origins, of which one must fit.
-
-    Attributes:
-        texts: as they were written.
-        kinds: of origins that are no tool's.
-        tools: of tools' responses.
-    """
-
-    texts: tuple[str, ...]
-    kinds: frozenset[str]
-    tools: tuple[ToolPattern, ...]
-
-    def surely_list(self, origin: Origin, protocol_of: ProtocolOf, reader: Reader) -> bool:
-        """Return whether an origin is listed, for a rule that allows."""
-        if not reader.spend(self._work(origin)) or origin.kind == "unknown":
-            return False
-        if origin.kind != "tool":
-            return origin.kind in self.kinds or not needs_listing(origin)
-        protocol = protocol_of(origin.tool)
-        return any(each.surely_fits(origin, protocol) for each in self.tools)
-
-    def may_list(self, origin: Origin, protocol_of: ProtocolOf, reader: Reader) -> bool:
-        """Return whether an origin may be listed, for a rule that restricts."""
-        if not reader.spend(self._work(origin)) or origin.kind == "unknown":
-            return True
-        if origin.kind != "tool":
-            return origin.kind in self.kinds
-        protocol = protocol_of(origin.tool)
-        return any(each.may_fit(origin, protocol) for each in self.tools)
-
-    def _work(self, origin: Origin) -> int:
-        return _START + (len(origin.tool) + sum(map(len, origin.path)) + _START) * sum(map(len, self.texts))
-
-
-@dataclass(frozen=True)
 class OriginCondition:
     """Describes where an argument must, or must not, have come from.
 
     Attributes:
         path: of the argument, keys with dots between them; empty: each target of the call.
-        patterns: of origins.
+        texts: patterns over origins, as they were written.
+        kinds: of these, origins that are no tool's.
+        tools: of these, tools' responses.
         forbids: they are those that it must not have; else all that it may have.
     """
 
     path: str
-    patterns: OriginPatterns
+    texts: tuple[str, ...]
+    kinds: frozenset[str]
+    tools: tuple[ToolPattern, ...]
     forbids: bool = False
 
     def allows(self, call: CallSources, reader: Reader) -> bool:
         """Return whether it surely holds of a call. An argument that is not given has nothing to be judged."""
         return all(self._holds(found, call, reader) for _, found in call.judged(self.path, reader))
-
-    def is_broken(self, call: CallSources, reader: Reader) -> bool:
-        """Return whether a call may break it, for a rule that restricts."""
-        return not self.allows(call, reader)
 
     def covers(self, path: str, call: CallSources, reader: Reader) -> bool:
         """Return whether it says where an argument, or a part of one, may have come from, and that holds."""
@@ -133,13 +98,27 @@ class OriginCondition:
 
     def _holds(self, found: Origins, call: CallSources, reader: Reader) -> bool:
         if self.forbids:
-            return not any(self.patterns.may_list(each, call.protocol_of, reader) for each in found)
-        return all(self.patterns.surely_list(each, call.protocol_of, reader) for each in found)
+            return not any(self._may_list(each, call.protocol_of, reader) for each in found)
+        return all(self._surely_lists(each, call.protocol_of, reader) for each in found)
 
+    def _surely_lists(self, origin: Origin, protocol_of: ProtocolOf, reader: Reader) -> bool:
+        if not reader.spend(self._work(origin)) or origin.kind == "unknown":
+            return False
+        if origin.kind != "tool":
+            return origin.kind in self.kinds or not needs_listing(origin)
+        protocol = protocol_of(origin.tool)
+        return any(each.surely_fits(origin, protocol) for each in self.tools)
 
-def unknown_tool(name: str) -> None:
-    """Return nothing: nobody says which tool has a name."""
-    return
+    def _may_list(self, origin: Origin, protocol_of: ProtocolOf, reader: Reader) -> bool:
+        if not reader.spend(self._work(origin)) or origin.kind == "unknown":
+            return True
+        if origin.kind != "tool":
+            return origin.kind in self.kinds
+        protocol = protocol_of(origin.tool)
+        return any(each.may_fit(origin, protocol) for each in self.tools)
+
+    def _work(self, origin: Origin) -> int:
+        return _START + (len(origin.tool) + sum(map(len, origin.path)) + _START) * sum(map(len, self.texts))
 
 
 def needs_listing(origin: Origin) -> bool:
@@ -164,7 +143,7 @@ class CallSources:
     arguments: Mapping[str, Any]
     origins: CallOrigins
     by: Targets = BY_WORDS
-    protocol_of: ProtocolOf = unknown_tool
+    protocol_of: ProtocolOf = nobody_knows
 
     @cached_property
     def targets(self) -> tuple[str, ...]:
@@ -219,18 +198,13 @@ def conditions_of(given: Any, *, forbids: bool, most: int) -> tuple[OriginCondit
         try:
             if given is table and (not all(path.split(".")) or path.count(".") >= MAX_STEPS or len(path) > 500):
                 raise ValueError(f"the path takes 1 to {MAX_STEPS} names with dots between them")
-            made.append(OriginCondition(path, patterns_over(patterns, forbids=forbids, most=most), forbids))
+            made.append(_condition(path, patterns, forbids=forbids, most=most))
         except ValueError as error:
             raise ValueError(f"`{path[:80]}`: {error}" if path else str(error)) from None
     return tuple(made)
 
 
-def patterns_over(given: Any, *, forbids: bool, most: int) -> OriginPatterns:
-    """Return patterns over origins.
-
-    Raises:
-        ValueError: they are none; the message says what is taken.
-    """
+def _condition(path: str, given: Any, *, forbids: bool, most: int) -> OriginCondition:
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
         raise ValueError('takes an origin, or a list of origins, such as ["task", "tool:contacts.*"]')
@@ -248,7 +222,7 @@ def patterns_over(given: Any, *, forbids: bool, most: int) -> OriginPatterns:
             raise ValueError("`unknown` cannot be allowed: what cannot be followed may come from anywhere")
         else:
             kinds.add(each)
-    return OriginPatterns(tuple(texts), frozenset(kinds), tuple(tools))
+    return OriginCondition(path, tuple(texts), frozenset(kinds), tuple(tools), forbids)
 
 
 def tool_pattern(text: str) -> ToolPattern:
@@ -307,16 +281,12 @@ def origin_of(text: str) -> Origin:
 
 def shown(conditions: Sequence[OriginCondition], *, allows: bool) -> str:
     """Return the conditions of a rule in a few words, for a listing, to stand behind its verdict."""
-    barred = [f"{each.path or 'a target'} may come from {_listed(each)}" for each in conditions if each.forbids]
+    barred = [f"{each.path or 'a target'} may come from {', '.join(each.texts)}" for each in conditions if each.forbids]
     needed = [
-        f"every origin of {each.path or 'each target'} is one of {_listed(each)}"
+        f"every origin of {each.path or 'each target'} is one of {', '.join(each.texts)}"
         for each in conditions
         if not each.forbids
     ]
     told = [f"if {' and '.join(needed)}"] if needed else []
     told += [f"{'unless' if allows else 'if'} {' or '.join(barred)}"] if barred else []
     return ", ".join(told)
-
-
-def _listed(condition: OriginCondition) -> str:
-    return ", ".join(condition.patterns.texts)

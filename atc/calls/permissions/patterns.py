@@ -153,7 +153,6 @@ def _folded(text: str) -> str:
 
 
 def _decoded(text: str) -> tuple[str, bool]:
-    """Return a text without percent signs that encode something, and whether all that they encode is text."""
     is_text = True
     for _ in range(_ROUNDS):
         if "%" not in text:
@@ -178,10 +177,6 @@ def _path(text: str) -> str:
         elif step not in ("", "."):
             walked.append(step)
     return ("" if steps[0] else "/") + "/".join(walked)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Shell patterns over text from outside, in time that is linear in the text.
 
 
 MAX_PATTERN = 200
@@ -239,7 +234,6 @@ class _Globs:
 
 
 def _holds(parts: list[str], text: str) -> bool:
-    """Return whether a text is made of these parts, with anything between them."""
     if len(parts) == 1:
         return text == parts[0]
     first, *middle, last = parts

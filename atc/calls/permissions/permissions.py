@@ -6,8 +6,9 @@ about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from atc import wording
 from atc._records.origins import CallOrigins
 from atc._records.records import DataFlow
-from atc.calls.approval import ApprovalRequest
+from atc.calls.approval import ApprovalRequest, nobody_knows
 from atc.calls.permissions.approvers import Approvers
 from atc.calls.permissions.document import Section, read_document
 from atc.calls.permissions.facts import (
@@ -31,7 +32,7 @@ from atc.calls.permissions.facts import (
     Who,
 )
 from atc.calls.permissions.lines import AFTER_UNTRUSTED, allowing, allowing_from, granting
-from atc.calls.permissions.origins import CallSources, ProtocolOf, unknown_tool
+from atc.calls.permissions.origins import CallSources, ProtocolOf
 from atc.calls.permissions.patterns import Patterns, Reader, effect_of, patterns_of, surely_names
 from atc.calls.permissions.strangers import Strangers
 from atc.calls.permissions.tool_tables import ToolTable, said_of
@@ -42,10 +43,6 @@ from atc.schemas.protocol import Protocol
 from atc.tools.kept import KIND
 from atc.tools.tool import Tool, Toolset
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The user's permissions: of all rules that speak of a call the strictest counts: deny, then ask, then allow.
-
-
 _ALL = Section()
 _ORDER: tuple[tuple[Verdict, bool], ...] = (("deny", False), ("ask", True), ("ask", False), ("allow", False))
 """Verdicts, and whether the call waits for approval, from the strictest on."""
@@ -53,7 +50,7 @@ _ORDER: tuple[tuple[Verdict, bool], ...] = (("deny", False), ("ask", True), ("as
 
 @dataclass(frozen=True)
 class Permissions:
-    """Decides what may be called unasked, by whom, and how often.
+    """Decides what may be called unasked, by whom, and how often. Without rules reads are, and all else is asked about.
 
     Attributes:
         rules: of the file, in its order.
@@ -76,11 +73,6 @@ class Permissions:
     approvers: Approvers = field(default_factory=Approvers)
     tools: Sequence[tuple[Patterns, ToolTable]] = ()
     strangers: Strangers = field(default_factory=Strangers)
-
-    @classmethod
-    def default(cls, *, read_only: bool = False) -> Permissions:
-        """Return those without a file: reads are allowed, all else is asked about; or refused, in read-only mode."""
-        return cls(read_only=read_only)
 
     @classmethod
     def load(cls, path: str | Path, *, read_only: bool = False) -> Permissions:
@@ -120,7 +112,7 @@ class Permissions:
         *,
         untrusted: Sequence[str] = (),
         author_saw: Sequence[str] = (),
-        protocol_of: ProtocolOf = unknown_tool,
+        protocol_of: ProtocolOf = nobody_knows,
     ) -> Decision:
         """Return what is said of a call.
 
@@ -193,20 +185,15 @@ class Permissions:
         lines = [AFTER_UNTRUSTED] if "author" in suspect else []
         if "origins" in suspect:
             known = {path: call.at(path) for path in untrusted}
-            found = allowing_from(call.protocol.name, client.principal, known, self._writes_strange(call))
+            found = allowing_from(call.protocol.name, client.principal, known, partial(self._may_be_strange, call))
             return "\n".join([*lines, found]) if found else ""
         if rule is None:
             lines.append(allowing(call.protocol.name, client.principal))
         return "\n".join(filter(None, lines))
 
-    def _writes_strange(self, call: CallSources) -> Callable[[str], bool]:
-        """Return what says whether a tool may answer what strangers write; one that nobody knows may."""
-
-        def says(tool: str) -> bool:
-            protocol = call.protocol_of(tool)
-            return protocol is None or self.is_untrusted(protocol)
-
-        return says
+    def _may_be_strange(self, call: CallSources, tool: str) -> bool:
+        protocol = call.protocol_of(tool)
+        return protocol is None or self.is_untrusted(protocol)
 
     def is_untrusted(self, protocol: Protocol) -> bool:
         """Return whether strangers write what a tool answers."""
@@ -269,14 +256,11 @@ class Permissions:
         return tools if all(new is old for new, old in zip(made, tools.values(), strict=True)) else Toolset(made)
 
     def _graded(self, tool: Tool) -> Tool:
-        """Return a tool as the permissions take it; a kept program has its effect from the tools that it calls."""
         if tool.kept is None:
-            return self._keyed(tool.graded(self.effect(tool.protocol)))
+            graded = tool.graded(self.effect(tool.protocol))
+            return graded.bearing(said_of(self.tools, tool.protocol, lambda table: table.key)) if self.tools else graded
         inner = {name: self._graded(each) for name, each in tool.inner.items()}
         return tool if all(inner[name] is each for name, each in tool.inner.items()) else tool.with_inner(inner)
-
-    def _keyed(self, tool: Tool) -> Tool:
-        return tool.bearing(said_of(self.tools, tool.protocol, lambda table: table.key)) if self.tools else tool
 
     def conditional(self, client: Caller, protocol: Protocol) -> list[Rule]:
         """Return the rules that speak of some calls of a tool, by their arguments."""

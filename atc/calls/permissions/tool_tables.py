@@ -151,16 +151,9 @@ def _reference(name: str, path: str, *, response: bool) -> Reference:
 # -- the tables --------------------------------------------------------------------------------------------------------
 
 
-Outcome = Annotated[
-    tuple[Condition, ...],
-    BeforeValidator(
-        partial(
-            conditions_of,
-            what='conditions, such as {status = 404} or {"body.state" = "paid"}',
-            roots=("status", "body"),
-        )
-    ),
-]
+_WHAT = 'conditions, such as {status = 404} or {"body.state" = "paid"}'
+_OUTCOME = partial(conditions_of, what=_WHAT, roots=("status", "body"))
+Outcome = Annotated[tuple[Condition, ...], BeforeValidator(_OUTCOME)]
 
 
 class Settle(Part):

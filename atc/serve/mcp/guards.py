@@ -14,7 +14,7 @@ from atc.calls.permissions import Caller, Permissions
 from atc.calls.permissions.agent_permissions import permissions_named
 from atc.calls.permissions.audit import AuditLog
 from atc.calls.permissions.facts import Decision
-from atc.calls.permissions.guard import AlwaysAsks, Ask, Guard, Limiter
+from atc.calls.permissions.guard import Ask, Choice, Guard, Limiter, always_asks
 from atc.calls.sending import check_schemas
 from atc.errors import AtcError, UsageError
 from atc.result import Effect
@@ -28,16 +28,13 @@ MAX_KEPT = 100
 claims, so there is no end of them."""
 
 
-class ParksNoRepeat:
-    """Parks what needs approval, but for what another run did, or waits for approval to do: what waits is not shown
+def parks_no_repeat(request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
+    """Return a no to what another run did, or waits for approval to do, else what always holds: what waits is not shown
     with that, so an approval could never hold."""
-
-    def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
-        """Return a no to such a call, else what always holds."""
-        if request.repeats and decision.effect is not Effect.READ:
-            what = "that run" if request.waits else f"what run {request.repeats} did"
-            return Refusal(f"nobody could be asked about that. To go on with {what}, give it as `run`")
-        return AlwaysAsks().unasked(request, decision)
+    if request.repeats and decision.effect is not Effect.READ:
+        what = "that run" if request.waits else f"what run {request.repeats} did"
+        return Refusal(f"nobody could be asked about that. To go on with {what}, give it as `run`")
+    return always_asks(request, decision)
 
 
 class Guards:
@@ -53,7 +50,7 @@ class Guards:
     """
 
     def __init__(self, permissions: Permissions | None, settings: Settings) -> None:
-        found = permissions or permissions_named(settings) or Permissions.default()
+        found = permissions or permissions_named(settings) or Permissions()
         self.permissions = found.reading_only() if settings.read_only else found
         self.audit = AuditLog(settings.audit, Redactor(settings.secrets))
         self._limiters: dict[str, Limiter] = {}
@@ -92,7 +89,8 @@ class Guards:
                 no.
             parks: what needs approval waits for it.
         """
-        choice, limiter = ParksNoRepeat() if parks else None, self._limiters.setdefault(client.principal, Limiter())
+        choice: Choice = parks_no_repeat if parks else always_asks
+        limiter = self._limiters.setdefault(client.principal, Limiter())
         return Guard(self.permissions, client, ask, self.audit, limiter=limiter, choice=choice)
 
     def limits(self, client: Caller, settings: Settings) -> dict[str, Any]:

@@ -20,8 +20,7 @@ import mcp_types as types
 from atc._host.redaction import Redactor
 from atc._records.origins import CallOrigins, Origin
 from atc.calls.approval import Approval, ApprovalRequest, Refusal, Verdicts
-from atc.calls.argument_origins import Found
-from atc.calls.attempt import AskedAbout, Attempt
+from atc.calls.attempt import AskedAbout, Attempt, Found
 from atc.calls.broker import Broker
 from atc.calls.contract import CallReply
 from atc.catalogue.catalogue import Catalogue

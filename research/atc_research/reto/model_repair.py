@@ -71,7 +71,7 @@ class ModelRepairs(ArgumentRepairs):
 
     def _may_be_made(self, attempt: Attempt) -> bool:
         broker = self._run.broker
-        left = broker.made < broker.policy.max_calls and attempt.tool not in broker.broken_tools
+        left = broker.made < broker.policy.max_calls and attempt.tool not in broker.broken_tools.banned
         return attempt.reads and left and not attempt.request.page
 
     async def _made(self, attempt: Attempt, reason: str) -> dict[str, Any] | None:

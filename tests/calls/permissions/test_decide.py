@@ -45,9 +45,9 @@ def test_the_strictest_rule_counts_wherever_it_stands(tmp_path: Path) -> None:
 
 
 def test_the_defaults() -> None:
-    permissions = Permissions.default()
+    permissions = Permissions()
     assert [verdict(permissions, tool("look", each)) for each in (READ, WRITE, UNKNOWN)] == ["allow", "ask", "ask"]
-    permissions = Permissions.default(read_only=True)
+    permissions = Permissions(read_only=True)
     assert [verdict(permissions, tool("look", each)) for each in (READ, WRITE, UNKNOWN)] == ["allow", "deny", "deny"]
 
 
@@ -124,7 +124,7 @@ def test_rules_by_source_effect_and_principal(tmp_path: Path) -> None:
 def test_a_server_that_says_it_reads_is_doubted_where_its_name_says_otherwise(
     name: str, operation: str, kind: str, effect: Effect
 ) -> None:
-    assert Permissions.default().effect(tool(name, READ, kind=kind, operation=operation)) is effect
+    assert Permissions().effect(tool(name, READ, kind=kind, operation=operation)) is effect
 
 
 def test_the_user_corrects_effects_and_the_gravest_word_counts(tmp_path: Path) -> None:
@@ -137,10 +137,10 @@ def test_the_user_corrects_effects_and_the_gravest_word_counts(tmp_path: Path) -
 
 def test_tools_are_graded_once_for_all_that_look_at_them(tmp_path: Path) -> None:
     tools = Toolset([Tool(tool("look", READ)), Tool(tool("delete_x", READ))])
-    graded = Permissions.default().graded(tools)
+    graded = Permissions().graded(tools)
     assert [each.protocol.effect for each in graded.values()] == [READ, UNKNOWN]
-    assert Permissions.default().graded(graded) is graded
-    assert list(Permissions.default(read_only=True).offered(Who(), tools)) == ["look"]
+    assert Permissions().graded(graded) is graded
+    assert list(Permissions(read_only=True).offered(Who(), tools)) == ["look"]
 
 
 def test_what_is_closed_to_all_is_not_served_and_what_is_closed_to_some_is(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_one_more_restriction_never_widens(made: list[dict[str, Any]], more: dic
 
 @given(some.text('ab*?[]!-"\\\x1f\x7fé𝔸', min_size=1, max_size=8), some.sampled_from(NAMES))
 def test_the_line_that_is_told_allows_the_call_for_its_principal_alone(principal: str, name: str) -> None:
-    asked = Permissions.default().decide(Who(principal), tool(name), {})
+    asked = Permissions().decide(Who(principal), tool(name), {})
     with tempfile.TemporaryDirectory() as folder:
         permissions = written(Path(folder), asked.line)
     assert verdict(permissions, tool(name), principal) == ("allow" if asked.line else "ask")

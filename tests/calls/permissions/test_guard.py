@@ -60,7 +60,7 @@ def log(tmp_path: Path) -> AuditLog:
 
 def test_without_a_file_reads_go_unasked_and_all_else_is_asked(log: AuditLog) -> None:
     ask = Asked()
-    guard = Guard(Permissions.default(), Who(), ask, log, run="r1")
+    guard = Guard(Permissions(), Who(), ask, log, run="r1")
     assert decided(guard, request("look", READ)) is True
     assert decided(guard, request()) is True
     assert decided(guard, request("other", Effect.UNKNOWN)) is True
@@ -74,7 +74,7 @@ def test_without_a_file_reads_go_unasked_and_all_else_is_asked(log: AuditLog) ->
 def test_where_nobody_can_be_asked_the_refusal_has_the_line_that_would_allow_it(log: AuditLog, tmp_path: Path) -> None:
     nobody = Asked(Refusal("nobody could be asked"))
     for who in (Who(), Who('ann of "it"', "x")):
-        answer = decided(Guard(Permissions.default(), who, nobody, log), request())
+        answer = decided(Guard(Permissions(), who, nobody, log), request())
         assert isinstance(answer, Refusal)
         _, _, line = answer.reason.partition("\n")
         allowing = Guard(written(tmp_path, line), who, nobody, log)
@@ -161,14 +161,14 @@ def test_a_suspect_call_waits_for_an_approver(tmp_path: Path, log: AuditLog) -> 
 
 @pytest.mark.parametrize("odd", [{"instead_of": ("t",)}, {"repeats": "run"}])
 def test_a_refusal_promises_no_line_that_would_not_help(odd: dict[str, Any], log: AuditLog) -> None:
-    answer = decided(Guard(Permissions.default(), Who(), Asked(Refusal("nobody could be asked")), log), request(**odd))
+    answer = decided(Guard(Permissions(), Who(), Asked(Refusal("nobody could be asked")), log), request(**odd))
     assert isinstance(answer, Refusal)
     assert "[[rules]]" not in answer.reason
     assert answer.reason.endswith("; nobody could be asked")
 
 
 def test_a_no_of_the_user_names_no_line(log: AuditLog) -> None:
-    assert decided(Guard(Permissions.default(), Who(), Asked(False), log), request()) is False
+    assert decided(Guard(Permissions(), Who(), Asked(False), log), request()) is False
     assert [(each["verdict"], each["by"]) for each in lines(log.path)] == [("refused", "user")]
 
 
@@ -200,7 +200,7 @@ def test_what_a_rule_denies_nobody_is_asked_about_and_reads_are_written_down_too
 
 def test_a_write_that_cannot_be_written_down_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    guard = Guard(Permissions.default(), Who(), Asked(), AuditLog(tmp_path / "file" / "audit.jsonl"))
+    guard = Guard(Permissions(), Who(), Asked(), AuditLog(tmp_path / "file" / "audit.jsonl"))
     answer = decided(guard, request())
     assert isinstance(answer, Refusal)
     assert "audit log cannot be written" in answer.reason
@@ -255,7 +255,7 @@ def test_what_a_client_may_see_is_kept_for_few_clients_and_for_these_tools(tmp_p
         guards.visible(Who(str(number)), tools)
     assert len(guards._visible) == MAX_KEPT
     assert guards.visible(Who("ann"), tools) is not ann
-    free = Guards(Permissions.default(), Settings.load())
+    free = Guards(Permissions(), Settings.load())
     assert free.visible(Who("ann"), tools) is tools
 
 

@@ -281,7 +281,7 @@ def test_a_rule_over_one_argument_lifts_nothing_of_another_whose_name_begins_as_
 
 def test_the_line_that_is_proposed_lifts_it_and_opens_no_more(tmp_path: Path) -> None:
     mail = of("tool:read_mail.sender") | of("task", "literal", how="choice") | of("tool:list_mail", how="choice")
-    asked = decided(Permissions.default(), {"to": mail, "text": of("task")}, untrusted=("to",))
+    asked = decided(Permissions(), {"to": mail, "text": of("task")}, untrusted=("to",))
     assert (asked.verdict, asked.suspect) == ("ask", ("origins",))
     rule = {"allow": "send", "from": {"to": ["tool:read_mail.sender", "via tool:list_mail"]}}
     assert tomllib.loads(asked.line) == {"rules": [rule]}
@@ -294,15 +294,15 @@ def test_the_line_that_is_proposed_lifts_it_and_opens_no_more(tmp_path: Path) ->
 
 @pytest.mark.parametrize("to", [UNKNOWN, of("tool:read_mail", "unknown")])
 def test_no_line_allows_what_cannot_be_followed(to: Origins) -> None:
-    assert decided(Permissions.default(), {"to": to}, untrusted=("to",)).line == ""
+    assert decided(Permissions(), {"to": to}, untrusted=("to",)).line == ""
 
 
 def test_a_line_holds_whatever_a_key_is(tmp_path: Path) -> None:
     key = 'a"] }\n[[rules]]\nallow = "*"\n#\u202e*'
     odd: Origins = frozenset({Origin(kind="tool", tool="mail", path=(key,))})
-    assert "\n[[rules]]" not in decided(Permissions.default(), {"to": odd}, untrusted=("to",)).line.lstrip("[rules]\n")
+    assert "\n[[rules]]" not in decided(Permissions(), {"to": odd}, untrusted=("to",)).line.lstrip("[rules]\n")
     odd = frozenset({Origin(kind="tool", tool="mail", path=('a"].*}#\u202e',))})
-    line = decided(Permissions.default(), {"to": odd, key: UNKNOWN}, untrusted=("to",)).line
+    line = decided(Permissions(), {"to": odd, key: UNKNOWN}, untrusted=("to",)).line
     assert decided(written(tmp_path, line), {"to": odd}, untrusted=("to",)).suspect == ()
 
 
@@ -313,7 +313,7 @@ def test_what_the_author_saw_is_lifted_by_one_line_alone(tmp_path: Path) -> None
     assert tomllib.loads(seen.line) == {"after_untrusted": "allow"}
     lifted = decided(written(tmp_path, f"{seen.line}\n{ALLOW}"), task, author_saw=("read_mail",))
     assert (lifted.verdict, lifted.suspect) == ("allow", ())
-    both = decided(Permissions.default(), {"to": of("tool:m")}, author_saw=("m",), untrusted=("to",))
+    both = decided(Permissions(), {"to": of("tool:m")}, author_saw=("m",), untrusted=("to",))
     assert both.suspect == ("origins", "author")
     assert tomllib.loads(both.line) == {
         "after_untrusted": "allow",
@@ -323,7 +323,7 @@ def test_what_the_author_saw_is_lifted_by_one_line_alone(tmp_path: Path) -> None
 
 def test_a_read_is_not_suspect() -> None:
     look = Protocol(name="look", effect=Effect.READ)
-    told = decided(Permissions.default(), {"to": UNKNOWN}, protocol=look, untrusted=("to",), author_saw=("m",))
+    told = decided(Permissions(), {"to": UNKNOWN}, protocol=look, untrusted=("to",), author_saw=("m",))
     assert (told.verdict, told.suspect) == ("allow", ())
 
 
@@ -349,7 +349,7 @@ def test_what_marks_a_tool_as_untrusted(tmp_path: Path) -> None:
     assert marks(served("read", "crm")) == "read"
     assert marks(served("other", "crm", untrusted=True)) == "hint"
     assert marks(Protocol(name="notes", source=Source(kind="openapi", location="notes"))) == ""
-    assert not Permissions.default().is_untrusted(Protocol(name="web_get"))
+    assert not Permissions().is_untrusted(Protocol(name="web_get"))
 
 
 def test_the_file_says_which_arguments_are_targets(tmp_path: Path) -> None:
