@@ -105,7 +105,6 @@ class _Shape:
     """Says what the text of a kept program is.
 
     Attributes:
-        problem: why it is none, in words; empty where it is one.
         reads: the names that it reads and does not bind, as Python's compiler sees them.
         of_classes: the names that a class in it both reads and binds: until it does, the class reads them from outside.
     """

@@ -354,10 +354,7 @@ def resumed_request(
 
     Args:
         stored: the run.
-        started: its ``run_started``.
         answer: the type of the answer, where the user gives it again.
-        default: the agent's type of answer.
-        images: those that the user gives again.
         reply: the user's answer to the question that it ended with.
 
     Raises:

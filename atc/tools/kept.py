@@ -80,8 +80,6 @@ class LeftOut:
     """A kept program that is not among the tools that were asked for, and why.
 
     Attributes:
-        name: of the program.
-        path: of its file.
         reason: in words of ours; names of others in it are written so that nobody can hide anything in them.
     """
 

@@ -223,7 +223,6 @@ def short_stub(
     """A tool at a grade below ``whole``.
 
     Args:
-        protocol: the tool.
         grade: what is shown of it.
         outline: what its keys are worth; of a list of tools that it is one of.
         hints: for a parameter, where its value can be had.

@@ -86,7 +86,6 @@ def render_stub(
     """One tool: its response's classes, its signature, and a docstring.
 
     Args:
-        protocol: the tool.
         hints: for a parameter, where its value can be had (see :mod:`atc.catalogue.graph.tool_graph`).
         pages: say of a paged tool how all its pages are read (see :mod:`atc.tools.paging`).
         plain: as :func:`whole_stub` takes it.
@@ -125,7 +124,6 @@ def whole_stub(
     shows what the run before it showed.
 
     Args:
-        protocol: the tool.
         hints: for a parameter, where its value can be had.
         room: characters.
         pages: say of a paged tool how all its pages are read.

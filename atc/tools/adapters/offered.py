@@ -109,12 +109,8 @@ class Described:
 class Candidate:
     """One object that may become a tool.
 
-    Attributes:
-        original: its name in the framework.
-        describe: describes it.
-
-            Raises:
-                ToolImportError: it cannot be a tool.
+    Raises:
+        ToolImportError: it cannot be a tool.
     """
 
     original: str

@@ -69,7 +69,6 @@ async def listed(spec: ServerSpec, timeout_s: float, max_bytes: int) -> Listed:
     """All tools of one server, over a conversation of its own.
 
     Args:
-        spec: the server.
         timeout_s: seconds until it must be ready, and again until its list must be read.
         max_bytes: bytes of one answer, and of the whole list.
 

@@ -259,9 +259,7 @@ class Entry:
 
     Args:
         label: the server's name for people.
-        spec: the server.
         limits: of calls, starts and time.
-        lists: where its list is kept.
         slots: how many lists are read at once, of all servers together.
         changed: is called when its tools, or whether it is down, may have changed.
     """
