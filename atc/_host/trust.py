@@ -165,11 +165,7 @@ class _StoredTrust(BaseModel):
 
 
 class TrustStore:
-    """The files that the user has trusted, with the SHA-256 of their content, in the user's own configuration folder.
-
-    Args:
-        path: the store's file; for tests.
-    """
+    """The files that the user has trusted, with the SHA-256 of their content, in the user's own settings folder."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or platformdirs.user_config_path("atc") / "trusted.json"

@@ -66,13 +66,7 @@ async def with_plan_kept(run: Run, found: DryRun, program: str) -> DryRun:
     """Keep the plan of a dry run in its journal, if it can be applied; return what it found, with whether it is kept.
 
     What a strategy called without a program has no plan. Nor has a program that goes on from values which an earlier
-    one of the run has read, nor a task of a conversation: what these rest on would not be read anew.
-
-    Args:
-        run: that ends.
-        found: in it.
-        program: that planned the calls; empty where none did.
-    """
+    one of the run has read, nor a task of a conversation: what these rest on would not be read anew."""
     journal = run.broker.journal
     made = {each.number: each for each in run.broker.planned if each.program == journal.attempt}
     shown = {call.index: call for call in found.planned}

@@ -93,12 +93,7 @@ def emit_reply(emit: Emit, purpose: str, reply: Reply) -> None:
 
 
 def type_note(answer: AnswerType | None, what: str = "`answer`") -> str:
-    """Return the text behind the task; empty where no type was asked for.
-
-    Args:
-        answer: the type.
-        what: the place of the answer, in the words of the strategy's prompt.
-    """
+    """Return the text behind the task; empty where no type was asked for."""
     if answer is None:
         return ""
     stub = answer.stub

@@ -30,10 +30,7 @@ MAX_WRITTEN, MAX_TEXT = 50, 200_000
 class Written:
     """A program that was written before its author saw what an untrusted tool answered.
 
-    Attributes:
-        source: as it ran, or was refused by the check.
-        inputs: the values in its scope; ``None``: they are not known any more.
-        names: of these values.
+    ``inputs``: ``None``: they are not known any more. ``names``: of these values.
     """
 
     source: str

@@ -150,11 +150,6 @@ def open_strategy(given: str | Strategy) -> Strategy:
 def resumed_strategy(run_id: str, started: Mapping[str, Any], given: Strategy | None) -> tuple[Strategy, str | None]:
     """Return the strategy that a stored run was begun with, and what opens it; ``None`` for one given as an object.
 
-    Args:
-        run_id: the run.
-        started: its ``run_started``.
-        given: the strategy that the agent was given as an object.
-
     Raises:
         UsageError: it cannot be had, or another one was given.
     """

@@ -126,11 +126,7 @@ class Finder(Transport):
 
 
 class Docs(Transport):
-    """Answers ``tool_docs`` in one run, through the broker like any tool.
-
-    Args:
-        tools: all that the run has.
-    """
+    """Answers ``tool_docs`` in one run, through the broker like any tool."""
 
     def __init__(self, tools: Toolset) -> None:
         self._tools = tools

@@ -196,13 +196,7 @@ def _with_kept_files(findings: list[Finding], run: Run) -> list[Finding]:
 
 
 def origins_of(inputs: Collection[str], kept: Collection[str], *, by_user: bool) -> CallOrigins:
-    """Return where the inputs of a given program come from, by name; those of its author are not named.
-
-    Args:
-        inputs: their names.
-        kept: the names of those that earlier runs answered.
-        by_user: who began the run gave the others.
-    """
+    """Return where the inputs of a given program come from, by name; those of its author are not named."""
     return dict.fromkeys(inputs if by_user else (), TASK) | dict.fromkeys(kept, UNKNOWN)
 
 

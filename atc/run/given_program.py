@@ -33,12 +33,7 @@ MAX_LINE, MAX_TOOLS = 100, 5
 
 @dataclass(frozen=True)
 class GivenRun:
-    """Describes how a given program went.
-
-    Attributes:
-        result: of its run.
-        facts: what else there is to know (:class:`atc.run.given.Facts`).
-    """
+    """Describes how a given program went."""
 
     result: Result[Any]
     facts: Facts = field(default_factory=Facts)
@@ -113,12 +108,7 @@ async def run_given(
 
 def title_of(source: str, tools: Collection[str]) -> str:
     """Return what a list of runs calls a program: its first line, which may be a comment that says what it is for, and
-    the tools that it names, in their order.
-
-    Args:
-        source: the program.
-        tools: the names of those that there are.
-    """
+    the tools that it names, in their order."""
     lines = [line.strip() for line in unfenced(source).split("\n")]
     said = [line.strip("# \"'") for line in lines if not line.startswith(("import ", "from "))]
     first = visible(next(filter(None, said), source.strip())[:MAX_LINE])

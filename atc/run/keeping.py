@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from atc import wording
 from atc._host.blocking import in_thread
@@ -81,12 +81,6 @@ async def propose(agent: Agent, stored: StoredRun, name: str, edits: Edits = NO_
 
     What keeps it from being one is in ``unfit``; what needs approval in ``doubts`` and ``to_confirm``.
 
-    Args:
-        agent: with the tools that the program calls.
-        stored: the run.
-        name: of the tool to be.
-        edits: what the user changes of it.
-
     Raises:
         UsageError: the run has no answer that a program gave, or an edit names what is not there.
         TraceError: a line of the run's trace is damaged.
@@ -109,11 +103,8 @@ async def keep(
     """Write a proposal as a tool; returns it, and its file.
 
     Args:
-        agent: as for :func:`propose`.
-        proposal: as it was shown.
         confirm: the yes where one is needed (:attr:`Proposal.needs_yes`), or what asks for it.
         into: the folder; by default the data folder's.
-        replace: a tool of that name that is there already is replaced.
 
     Raises:
         UsageError: it cannot be kept, or needs approval and has none; or a tool of that name is there.
@@ -150,21 +141,12 @@ class KeepOptions(TypedDict, total=False):
     replace: bool
 
 
-async def keep_run(
-    agent: Agent,
-    stored: StoredRun,
-    name: str,
-    *,
-    parameters: Mapping[str, str | Mapping[str, Any]] | None = None,
-    lift: Sequence[Any] = (),
-    constants: Collection[str] = (),
-    about: str = "",
-    into: str | Path | None = None,
-    confirm: bool | Callable[[Proposal], bool] = False,
-    replace: bool = False,
-) -> Tool:
+async def keep_run(agent: Agent, stored: StoredRun, name: str, **options: Unpack[KeepOptions]) -> Tool:
     """Keep a run at once: :meth:`atc.Agent.keep`."""
-    proposal = await propose(agent, stored, name, Edits(parameters or {}, lift, constants, about))
+    parameters, into = options.get("parameters") or {}, options.get("into")
+    edits = Edits(parameters, options.get("lift", ()), options.get("constants", ()), options.get("about", ""))
+    proposal = await propose(agent, stored, name, edits)
+    confirm, replace = options.get("confirm", False), options.get("replace", False)
     kept, _ = await keep(agent, proposal, confirm=confirm, into=None if into is None else Path(into), replace=replace)
     return kept
 

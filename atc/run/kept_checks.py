@@ -44,12 +44,7 @@ def fitting(tools: Toolset) -> Toolset:
 
 
 def misfit(tool: Tool, tools: Collection[str] = ()) -> str:
-    """Return why a kept program does not fit the tools that it calls, in words, with the line; empty where it does.
-
-    Args:
-        tool: the kept program.
-        tools: the names of all tools that stand beside it.
-    """
+    """Return why a kept program does not fit the tools that it calls, in words, with the line; empty where it does."""
     return _Checks(tools).misfit(tool)
 
 
@@ -110,7 +105,6 @@ class _Shape:
     """Says what the text of a kept program is.
 
     Attributes:
-        problem: why it is none, in words; empty where it is one.
         reads: the names that it reads and does not bind, as Python's compiler sees them.
         of_classes: the names that a class in it both reads and binds: until it does, the class reads them from outside.
     """

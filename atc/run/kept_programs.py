@@ -7,7 +7,6 @@ has the text of each kept program that the run called, and a run that goes on ca
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from pydantic import TypeAdapter
 
 from atc._host.invisible import visible
 from atc._records.events import KeptText
+from atc.calls.program_start import digest_of_text
 from atc.programs.program import Program
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
@@ -101,7 +101,7 @@ class KeptPrograms:
                 "program": tool.kept.program,
                 "parameters": tool.protocol.parameters,
                 "inner": {written: each.name for written, each in tool.inner.items()},
-                "sha256": _digest(tool.kept.program),
+                "sha256": digest_of_text(tool.kept.program),
             }
             if keys := {written: [*key] for written, each in tool.inner.items() if (key := each.protocol.source.key)}:
                 found[name]["keys"] = keys
@@ -155,8 +155,8 @@ class KeptPrograms:
             return replace(tool, inner=inner)
         from atc.programs.linking import NotLinked
 
-        if _digest(text["program"]) != text["sha256"]:  # it was masked, or its trace is not as it was written
-            if _digest(tool.kept.program) != text["sha256"]:
+        if digest_of_text(text["program"]) != text["sha256"]:  # it was masked, or its trace is not as it was written
+            if digest_of_text(tool.kept.program) != text["sha256"]:
                 raise NotLinked(
                     f"the kept program {name!r} has changed since this run called it, and its trace does not have what "
                     "it was: begin a new run"
@@ -195,10 +195,6 @@ def _reached(tool: Tool) -> Iterator[Tool]:
             seen.add(id(each))
             todo += each.inner.values()
             yield each
-
-
-def _digest(program: str) -> str:
-    return hashlib.sha256(program.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _texts(raw: object) -> Iterator[tuple[str, KeptText]]:

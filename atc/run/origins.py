@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from atc._records.origins import UNKNOWN, CallOrigins, Origin, OriginKind, Origins
+from atc._records.origins import UNKNOWN, CallOrigins, Origin, Origins
 from atc.calls.attempt import AskedAbout, Attempt, Found
 from atc.schemas.protocol import Protocol as ToolProtocol
 from atc.schemas.protocol import original_arguments, parameters_of
@@ -33,60 +33,40 @@ _OWN_TEXT = frozenset({"literal", "author"})
 
 
 class FollowedProgram:
-    """Follows one program as it ran, as soon as somebody asks.
+    """Follows one program as it ran, as soon as somebody asks. Of calls without one (:class:`BegunProgram` has no
+    source then, or there is none) nothing is known."""
 
-    Args:
-        source: its text; empty where calls are made without a program: nothing is known of them.
-        tools: all that it may call.
-        inputs: the origins of the variables that it was given.
-        names: of these variables.
-        task: in the user's words.
-        text: what its other literals are.
-        hoisted: how many statements at its end run first (:mod:`atc.programs.linking`).
-    """
-
-    def __init__(
-        self,
-        source: str = "",
-        tools: Mapping[str, ToolProtocol] | None = None,
-        inputs: InputOrigins = dict,
-        names: Collection[str] = (),
-        task: str = "",
-        text: OriginKind = "literal",
-        hoisted: int = 0,
-    ) -> None:
-        self.source, self._hoisted = source, hoisted
-        self._tools, self._inputs, self._names = tools or {}, inputs, names
-        self._task, self._text = task, text
+    def __init__(self, begun: BegunProgram | None = None) -> None:
+        self._begun = begun if begun is not None and begun.source else None
         self._lock = threading.Lock()
         self._followed: ProgramOrigins | None = None
 
     def of_call(self, tool: str, line: int, arguments: Collection[str]) -> CallOrigins:
         """Return the origins of a call's arguments, by the names that the tool knows."""
-        if not self.source:
+        if self._begun is None:
             return dict.fromkeys(arguments, UNKNOWN)
         with self._lock:
-            found = self._program.of_call(tool, line, arguments)
+            found = self._program(self._begun).of_call(tool, line, arguments)
         return {**dict.fromkeys(arguments, UNKNOWN), **found}
 
     def of_variable(self, name: str) -> Origins:
         """Return the origins of what a variable of the program holds when it ends."""
-        if not self.source:
+        if self._begun is None:
             return UNKNOWN
         with self._lock:
-            return self._program.of_variable(name)
+            return self._program(self._begun).of_variable(name)
 
-    @property
-    def _program(self) -> ProgramOrigins:
+    def _program(self, begun: BegunProgram) -> ProgramOrigins:
         if self._followed is None:
             from atc.programs.origins.program import ProgramOrigins
             from atc.programs.program import Program
 
-            given = self._inputs()
-            inputs = {name: given.get(name, UNKNOWN) for name in self._names}
-            self._followed = ProgramOrigins(
-                Program(self.source, self._hoisted), self._tools, inputs=inputs, task=self._task, text=self._text
-            )
+            given = dict(begun.inputs())
+            if begun.text == "author":  # a client's model gave them, too, but for those that were kept for it
+                given = {**dict.fromkeys(begun.names, AUTHOR), **given}
+            inputs = {name: given.get(name, UNKNOWN) for name in begun.names}
+            program = Program(begun.source, begun.hoisted)
+            self._followed = ProgramOrigins(program, begun.tools, inputs=inputs, task=begun.task, text=begun.text)
         return self._followed
 
 
@@ -106,8 +86,7 @@ class RunOrigins:
     def program(self, number: tuple[int, int]) -> FollowedProgram:
         """Return a program of the run, by the numbers of its stage and its own; it is followed once."""
         if number not in self._programs:
-            begun = self._run.begun.get(number)
-            self._programs[number] = FollowedProgram() if begun is None else _followed(begun)
+            self._programs[number] = FollowedProgram(self._run.begun.get(number))
         return self._programs[number]
 
     @property
@@ -133,11 +112,7 @@ class RunOrigins:
         return found
 
     def answer(self, value: Any) -> Callable[[], Origins]:
-        """Return what finds the origins of the run's answer; unknown where it is not what the last program set.
-
-        Args:
-            value: the answer, as JSON values and bytes.
-        """
+        """Return what finds the origins of the run's answer; unknown where it is not what the last program set."""
         program = self.last
         if value != self._run.last_answer:
             return lambda: UNKNOWN
@@ -173,13 +148,6 @@ class RunOrigins:
             return _repaired(_doubted(found, given, asked, protocol), given, asked)
         except Exception:  # whatever a program makes of it: nobody knows then
             return dict.fromkeys(asked.sent, UNKNOWN)
-
-
-def _followed(begun: BegunProgram) -> FollowedProgram:
-    inputs = begun.inputs
-    if begun.text == "author":  # a client's model gave them as it gave the program, but for those that were kept for it
-        inputs = lambda: {**dict.fromkeys(begun.names, AUTHOR), **begun.inputs()}  # noqa: E731
-    return FollowedProgram(begun.source, begun.tools, inputs, begun.names, begun.task, begun.text, begun.hoisted)
 
 
 def _doubted(

@@ -64,10 +64,6 @@ class RecordedFiles:
 def files_of(folder: Path, name: str) -> RecordedFiles:
     """Return where a recording of this name goes.
 
-    Args:
-        folder: that it goes to.
-        name: with or without ``test_`` in front.
-
     Raises:
         UsageError: the name is none.
     """
@@ -168,11 +164,6 @@ async def record(stored: StoredRun, *, ways: Sequence[str] = (), redactor: Redac
 
 def write_recording(recorded: Recording, files: RecordedFiles, *, force: bool = False) -> None:
     """Write the two files, each whole or not at all; the data for its owner's eyes alone.
-
-    Args:
-        recorded: as :func:`redacted` returned it.
-        files: where.
-        force: files that are there are replaced.
 
     Raises:
         UsageError: a file is there, or the recording is too large.

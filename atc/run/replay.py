@@ -67,8 +67,6 @@ async def replay(
     others in any. One that is not recorded gets an error, which the program may catch, and is a difference.
 
     Args:
-        recorded: the run.
-        sandbox: where the program runs.
         program: another program over the same tools; by default the recorded one, linked with its kept programs.
         inputs: the values in its scope, in place of the recorded ones.
         hoisted: how many definitions at the end of ``program`` are kept programs.

@@ -116,15 +116,7 @@ def settings_of(settings: Settings, approve: Any, ask_user: Any) -> dict[str, An
 def started(
     run_id: str, model: Model, strategy: tuple[str, str | None], tools: int, settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the ``run_started`` of a run, without its request.
-
-    Args:
-        run_id: of the run.
-        model: that it asks.
-        strategy: its name, and what opens it.
-        tools: how many the agent has.
-        settings: of the run, as :func:`settings_of` gives them.
-    """
+    """Return the ``run_started`` of a run, without its request."""
     return {
         "run_id": run_id,
         "model": model.name,
@@ -362,10 +354,7 @@ def resumed_request(
 
     Args:
         stored: the run.
-        started: its ``run_started``.
         answer: the type of the answer, where the user gives it again.
-        default: the agent's type of answer.
-        images: those that the user gives again.
         reply: the user's answer to the question that it ended with.
 
     Raises:

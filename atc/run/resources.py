@@ -21,13 +21,8 @@ from atc.tools.tool import Tool, Toolset
 
 
 class Resources:
-    """A model and a sandbox, opened when a run first needs them and kept for the next one.
-
-    Args:
-        settings: how to open what was not given.
-        model: a model, or how to open one. A model that was given stays its owner's to close.
-        sandbox: likewise; as the settings say when not given.
-    """
+    """A model and a sandbox, opened when a run first needs them and kept for the next one. What was given stays
+    its owner's to close."""
 
     def __init__(self, settings: Settings, model: Model | str | None, sandbox: Sandbox | None) -> None:
         self._settings, self._model, self._sandbox = settings, model, sandbox

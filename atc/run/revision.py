@@ -71,13 +71,7 @@ MAX_DONE, MAX_VALUE = 20, 300
 
 
 def notes_on(history: Sequence[Revision], calls: Sequence[Call], show: ShowValues = "previews") -> str:
-    """Return the notes on the programs so far, as the part of a prompt behind the task; empty where there are none.
-
-    Args:
-        history: the programs that failed.
-        calls: of these programs.
-        show: how much of responses is shown.
-    """
+    """Return the notes on the programs so far, as the part of a prompt behind the task; empty where there are none."""
     if show != "previews":
         history = [*map(without_values, history)]
     notes, done = notes_of(history), done_calls(calls, show)
@@ -139,13 +133,7 @@ def edits_of(
 ) -> list[Message]:
     """Return the pairs (program, result) so far, the last with the tool's protocol and what it answered.
 
-    Args:
-        history: the programs so far. ``calls``: all calls of the run.
-        tools: that are offered.
-        task: in the user's words.
-        pages: documents say which tools are paged.
-        as_json: the tool's document is shown as JSON where there is room for it whole, as the others are.
-        show: how much of responses is shown.
+    ``as_json``: the tool's document is shown as JSON where there is room for it whole, as the others are.
     """
     messages = []
     if show != "previews":

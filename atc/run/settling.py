@@ -309,12 +309,6 @@ def settle_by_hand(
 ) -> tuple[SettledCall, ...]:
     """Take the word of a person for calls in doubt.
 
-    Args:
-        stored: the run.
-        numbers: of the calls.
-        done: whether they were done.
-        by: who says so; by default the user of this process.
-
     Raises:
         UsageError: it has no journal, no call is named, or one of them is not in doubt.
         JournalError: its journal is damaged, or another process works on the run.

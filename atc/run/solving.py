@@ -172,11 +172,6 @@ def _stop(outcome: Outcome, program: Program, planned: list[Call]) -> Stop | Non
 async def solved(run: Run, strategy: Strategy, resumed: StoredRun | None = None) -> Result:
     """Let a strategy act on a run and return the result; what stops it from outside becomes the result's status.
 
-    Args:
-        run: that begins.
-        strategy: chooses the tools, and acts.
-        resumed: the run as it was kept before, if it goes on.
-
     Raises:
         EnvironmentProblem: the sandbox is not the isolation that was asked for.
         Exception: whatever choosing the tools raised.
@@ -247,15 +242,7 @@ def result_of(
     fitted: Fitted | None = None,
     dry_run: DryRun | None = None,
 ) -> Result:
-    """Make the result of a run: its ending, its calls and what it used. Nothing is called for it afterwards.
-
-    Args:
-        run: that has ended.
-        ending: how.
-        answer: in a sentence.
-        fitted: the value, as the type that was asked for.
-        dry_run: what a dry run found.
-    """
+    """Make the result of a run: its ending, its calls and what it used. Nothing is called for it afterwards."""
     broker, budget = run.broker, run.budget
     ending = with_settling_read(ending, broker.approval.policy, broker.tools)
     if dry_run is None and broker.dry_run:

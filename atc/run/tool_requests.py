@@ -95,10 +95,6 @@ class ToolRequests:
     async def looked(self, program: str, values: Mapping[str, Any]) -> None:
         """Go on after a program that looked: it ends its stage, and the next one is given what it looked at.
 
-        Args:
-            program: the one.
-            values: what it looked at, by name.
-
         Raises:
             JournalError: it cannot be written down.
         """

@@ -30,13 +30,7 @@ class ToolsBefore:
 
 
 def tools_before(chosen: Iterable[str], broker: Broker, tools: Toolset) -> ToolsBefore:
-    """Find out which tools of a run are still there.
-
-    Args:
-        chosen: the names of those that were offered last.
-        broker: its journal has the run's calls.
-        tools: all that there are.
-    """
+    """Find out which tools of a run are still there."""
     journal = broker.journal
     made = [entry for number, entry in sorted(journal.entries.items()) if number > journal.before]
     now = {entry.tool: broker.name_now(entry.tool, entry.key.source) for entry in made}

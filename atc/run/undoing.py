@@ -72,13 +72,7 @@ class Step:
 
 @dataclass
 class Undoing:
-    """Undoes one run.
-
-    Args:
-        agent: whose tools, permissions and approval count.
-        stored: the run.
-        journal: of the run, which this process holds.
-    """
+    """Undoes one run."""
 
     agent: Agent
     stored: StoredRun
@@ -299,12 +293,7 @@ class Undoer(Strategy):
 
 
 async def undo_run(agent: Agent, run_id: str, *, dry_run: bool = False) -> UndoneRun:
-    """Undo what a kept run did.
-
-    Args:
-        agent: whose tools, permissions and approval count.
-        run_id: the run, or the beginning of its name.
-        dry_run: nothing is made.
+    """Undo what a kept run did; ``run_id`` is its name, or the beginning of it. In a dry run nothing is made.
 
     Raises:
         UsageError: there is no such run, it has no journal, or the agent lets calls wait for approval.

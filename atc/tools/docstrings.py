@@ -19,14 +19,7 @@ from atc.schemas.protocol import Status
 
 @dataclass(frozen=True)
 class Docs:
-    """The parts of a docstring.
-
-    Attributes:
-        text: what the function does.
-        parameters: descriptions by name.
-        returns: the description of the return value.
-        statuses: one for each exception that it documents.
-    """
+    """The parts of a docstring."""
 
     text: str = ""
     parameters: dict[str, str] = field(default_factory=dict)

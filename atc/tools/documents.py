@@ -85,10 +85,6 @@ def documented(tools: Toolset, directory: str | Path) -> Toolset:
 def dump_protocols(protocols: Toolset | Iterable[Protocol], directory: str | Path) -> list[Path]:
     """Write each protocol as ``<name>.json`` into a folder, which is made if need be.
 
-    Args:
-        protocols: a toolset, or protocols.
-        directory: the folder; files of the same names are replaced.
-
     Returns:
         The files that were written.
 

@@ -65,12 +65,7 @@ def digest_of(protocol: Protocol) -> str:
 
 
 def used_tool(name: str, protocol: Protocol) -> UsedTool:
-    """Return a tool as a program uses it that is kept now.
-
-    Args:
-        name: as the program writes it.
-        protocol: of the tool as it is now.
-    """
+    """Return a tool as a program uses it that is kept now."""
     return UsedTool(name, protocol.source.key, digest_of(protocol))
 
 
@@ -85,8 +80,6 @@ class LeftOut:
     """A kept program that is not among the tools that were asked for, and why.
 
     Attributes:
-        name: of the program.
-        path: of its file.
         reason: in words of ours; names of others in it are written so that nobody can hide anything in them.
     """
 

@@ -40,10 +40,6 @@ def protocol_of(kept: KeptFile) -> Protocol:
 def kept_tool(kept: KeptFile, tools: Toolset) -> Tool:
     """Return a kept program as a tool that calls tools of a set.
 
-    Args:
-        kept: what its file says.
-        tools: what it may call; kept programs among them.
-
     Raises:
         ToolImportError: its name is not free, a tool that it calls is not among these, or kept programs are nested
             more than :data:`~atc.tools.kept.MAX_NESTED` deep.

@@ -115,7 +115,7 @@ class Outline:
             if id(place) in self._records:
                 continue  # ranked where it was met first
             record = self._records[id(place)] = Record(place, root, name)
-            required = frozenset(filter(_is_text, place.get("required") or ()))
+            required = frozenset(name for name in place.get("required") or () if isinstance(name, str))
             scored = sorted(
                 (self._cost(place, key, value, required, argument), number, key)
                 for number, (key, value) in enumerate(record.properties.items())
@@ -191,7 +191,3 @@ def names_a_word(name: str, schema: JsonSchema, words: Collection[str]) -> bool:
     values = schema.get("enum")
     listed = values[:40] if isinstance(values, list) else []
     return any(word in words for value in listed if isinstance(value, str) for word in words_of(value[:40]))
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)

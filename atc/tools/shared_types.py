@@ -19,12 +19,7 @@ _END = '\n    """'
 def with_shared_types(stubs: Mapping[str, Stub], taken: Collection[str]) -> dict[str, Stub]:
     """Return stubs in which each type of a record that several of them return is written once.
 
-    Its first tool has a line ``Order = {…}`` behind what it returns; all others have the name.
-
-    Args:
-        stubs: by the tool, in the order in which they are shown.
-        taken: names that no type may have.
-    """
+    Its first tool has a line ``Order = {…}`` behind what it returns; all others have the name."""
     returning: dict[str, list[str]] = {}
     names: dict[str, str] = {}
     for tool, stub in stubs.items():

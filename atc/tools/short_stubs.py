@@ -144,12 +144,7 @@ def _enumeration(values: list[Any], schema: JsonSchema, about: JsonSchema, most:
 
 
 def keys_text(root: JsonSchema, schema: JsonSchema) -> str:
-    """The keys of a shortened schema as one line: ``{data: [{id, name, owner: {login}, ...}], total}``.
-
-    Args:
-        root: the schema that its references point into.
-        schema: as :meth:`Shortener.cut` makes it.
-    """
+    """The keys of a shortened schema as one line: ``{data: [{id, name, owner: {login}, ...}], total}``."""
     text = _keys(root, schema, set(), 0)
     return one_line(text, 2_000) if "{" in text else ""
 
@@ -228,7 +223,6 @@ def short_stub(
     """A tool at a grade below ``whole``.
 
     Args:
-        protocol: the tool.
         grade: what is shown of it.
         outline: what its keys are worth; of a list of tools that it is one of.
         hints: for a parameter, where its value can be had.
@@ -243,7 +237,7 @@ def short_stub(
     shown = [p for p in parameters if p.required or grade.optional or names_a_word(p.original, p.schema, words)]
     types = Shortener(outline, 0, enum)
     response = types.cut(protocol.returns, protocol.returns) if protocol.returns is not None else {}
-    arguments = [_with_schema(p, types.cut(protocol.parameters, p.schema)) for p in shown]
+    arguments = [replace(p, schema=types.cut(protocol.parameters, p.schema)) for p in shown]
     writer = TypeWriter(types.root, camel(protocol.name))
     returns = writer.write(response, "response")
     signature = ", ".join(parameter_text(writer, parameter) for parameter in arguments)
@@ -272,10 +266,6 @@ def short_stub(
     arrow = f" -> {returns}" if returns != "Any" else ""
     function = "\n".join([f"def {protocol.name}({signature}){arrow}:", *_docstring(lines, grade)])
     return guarded(Stub(writer.classes, function), protocol.name)
-
-
-def _with_schema(parameter: Parameter, schema: JsonSchema) -> Parameter:
-    return replace(parameter, schema=schema)
 
 
 def _briefly(parameter: Parameter, reader: Reader, limit: int) -> str:

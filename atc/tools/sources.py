@@ -100,7 +100,7 @@ def _open(word: str, options: Mapping[str, Any]) -> Toolset:
     if colon and name not in TOOL_SOURCES.own and TOOL_SOURCES.has(name):
         return TOOL_SOURCES.make(name, argument, a=Toolset)
     _refuse_bare_address(word)
-    if is_attribute(word):
+    if _parts(word)[1]:  # something in a module, perhaps
         return tools_of(word)
     names = ", ".join(f"{each}:…" for each in TOOL_SOURCES.names() if each not in TOOL_SOURCES.ours)
     added = f"; installed sources: {names}" if names else ""
@@ -227,11 +227,6 @@ def _key_of_servers(word: str) -> str:
 def is_file(word: str) -> bool:
     """Whether a word names a Python file, or something in one."""
     return _parts(word)[0].endswith(".py")
-
-
-def is_attribute(word: str) -> bool:
-    """Whether a word may name something in a module."""
-    return bool(_parts(word)[1])
 
 
 def tools_of(word: str) -> Toolset:

@@ -86,7 +86,6 @@ def render_stub(
     """One tool: its response's classes, its signature, and a docstring.
 
     Args:
-        protocol: the tool.
         hints: for a parameter, where its value can be had (see :mod:`atc.catalogue.graph.tool_graph`).
         pages: say of a paged tool how all its pages are read (see :mod:`atc.tools.paging`).
         plain: as :func:`whole_stub` takes it.
@@ -125,7 +124,6 @@ def whole_stub(
     shows what the run before it showed.
 
     Args:
-        protocol: the tool.
         hints: for a parameter, where its value can be had.
         room: characters.
         pages: say of a paged tool how all its pages are read.
@@ -235,12 +233,7 @@ def _is_usual(status: Status) -> bool:
 
 
 def about(parameter: Parameter, reader: Reader | None = None) -> str:
-    """What a docstring states of a parameter: description, default, format, limits, and the names of its values.
-
-    Args:
-        parameter: of a tool.
-        reader: of the tool's parameters.
-    """
+    """What a docstring states of a parameter: description, default, format, limits, and the names of its values."""
     schema = parameter.schema
     text = sentences(str(schema.get("description", "")), MAX_ABOUT, MAX_SENTENCE)
     default = schema.get("default")

@@ -46,10 +46,8 @@ from atc.wording.outcomes import settled as settled
 from atc.wording.outcomes import settled_as_not_done as settled_as_not_done
 from atc.wording.outcomes import tool_changed as tool_changed
 from atc.wording.parts import HIDDEN as HIDDEN
-from atc.wording.parts import answer as answer
 from atc.wording.parts import call as call
 from atc.wording.parts import drifted as drifted
 from atc.wording.parts import exception as exception
-from atc.wording.parts import short as short
 from atc.wording.parts import stated as stated
 from atc.wording.parts import steps as steps

@@ -37,12 +37,7 @@ _MAX_BITS = 10_000
 
 @dataclass(frozen=True)
 class Abridged:
-    """A value's text.
-
-    Attributes:
-        text: one line.
-        cut: something of the value is not in it.
-    """
+    """A value's text, on one line. ``cut``: something of the value is not in it."""
 
     text: str
     cut: bool

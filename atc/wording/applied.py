@@ -38,12 +38,7 @@ def other_argument(other: OtherArgument) -> str:
 
 
 def to_apply(writes: int, goes_on: bool) -> str:
-    """Ask whether a plan is applied.
-
-    Args:
-        writes: its calls with effects.
-        goes_on: some of them may be done already.
-    """
+    """Ask whether a plan is applied. ``goes_on``: some of its calls with effects may be done already."""
     what = "this call" if writes == 1 else f"these {writes:,} calls"
     done = " What is done already is not done again." if goes_on else ""
     return f"make {what} with effects, in this order, and no other?{done}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from atc._records.records import FaultCase, Misfit, Mismatch, Observed, Raised, Replacement
@@ -203,7 +203,7 @@ def _misfit(f: Fault) -> str:
 
 
 def _mismatch(problem: Mismatch) -> str:
-    where = f"answer{_steps(problem.path)}"
+    where = "answer" + "".join(f"[{step!r}]" for step in problem.path)
     if problem.found is None:
         return f"{where}: {problem.what}"
     stands = _stands(problem.found)
@@ -212,10 +212,6 @@ def _mismatch(problem: Mismatch) -> str:
 
 def _stands(found: Observed) -> str:
     return f"is a dict with the keys {keys_of(found)}" if found.keys else described(found)
-
-
-def _steps(path: Iterable[str | int]) -> str:
-    return "".join(f"[{step!r}]" for step in path)
 
 
 def _called(f: Fault, limit: int) -> str:

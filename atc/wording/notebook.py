@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,9 @@ def html_of(
     pending: str = "",
 ) -> str:
     """Render what came of a run, its program and its calls: no script, no style sheet, no address."""
-    known = {"cost": cost, "caveats": caveats, "effects": effects, "pending": pending}
-    return _template().render(result=result, calls=calls[:_CALLS], text=_text, cell=_cell, **known)
+    known: dict[str, Any] = {"cost": cost, "caveats": caveats, "effects": effects, "pending": pending}
+    known["cell"] = partial(_text, limit=_CELL)
+    return _template().render(result=result, calls=calls[:_CALLS], text=_text, **known)
 
 
 @cache
@@ -37,10 +38,6 @@ def _template() -> jinja2.Template:
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
     )
     return environment.get_template("notebook.html.jinja")
-
-
-def _cell(value: Any) -> str:
-    return _text(value, _CELL)
 
 
 def _text(value: Any, limit: int = _TEXT) -> str:

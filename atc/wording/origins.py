@@ -152,15 +152,7 @@ def add_origins(
     flow: DataFlow,
 ) -> None:
     """Add to what feeds say of a call's arguments what their origins say: first where a stranger may have chosen them,
-    else where no feed is sure.
-
-    Args:
-        whole: by argument, what is said of all of it.
-        parts: by argument, each part with what is said of it.
-        feeds: of the call.
-        arguments: of the call, as they may be shown.
-        flow: of the call.
-    """
+    else where no feed is sure."""
     for name, found in flow.origins.items():
         argument, text = argument_of(name, arguments), argument_came_from(flow, name)
         known = whole.setdefault(argument, [])

@@ -17,7 +17,6 @@ from atc._records.records import (
     Invocation,
     MissingReason,
     PendingCall,
-    RecordedSession,
     SameCall,
 )
 from atc.wording.parts import call
@@ -84,13 +83,8 @@ def effects(done: Sequence[Invocation], not_done: Sequence[Invocation], *, in_do
 
 
 def waits(run: str, tool: str, arguments: Mapping[str, Any], *, alone: bool = False) -> str:
-    """Say of a run that ended because nobody could be asked about a call how it goes on.
-
-    Args:
-        run: its id.
-        tool: of the call, with its ``arguments``.
-        alone: no yes to all calls covers it.
-    """
+    """Say of a run that ended because nobody could be asked about a call how it goes on. ``alone``: no yes to all
+    calls covers it."""
     made = call(Invocation(tool=tool, arguments=dict(arguments)))
     other = f"`atc resume {run} --approve always` makes it"
     if alone:
@@ -109,11 +103,7 @@ def pending(waiting: Sequence[PendingCall]) -> str:
 def conversation_waits(run_id: str, number: int, waiting: Sequence[PendingCall], then: str) -> str:
     """Say why the next task of a conversation does not begin: calls of the last one wait for approval.
 
-    Args:
-        run_id: of the conversation.
-        number: of the task that waits.
-        waiting: its calls.
-        then: what goes on with it once they are decided.
+    ``then``: what goes on with it once they are decided.
     """
     how = f"`atc runs approve {run_id}` decides (--deny: no), and {then} then continues it"
     return f"task {number} waits for approval: {pending(waiting)} ({how})"
@@ -142,8 +132,10 @@ def no_credential(missing: MissingCredential) -> str:
         named = ", ".join(tools[:3]) + (f" and {len(tools) - 3:,} more" if len(tools) > 3 else "")
         needs = f", which {named} {'needs' if len(tools) == 1 else 'need'}"
     if missing.session is not None and missing.reason:
+        from atc.wording.origins import recorded_session
+
         why, what = _RECORDED[missing.reason]
-        return f"{_recorded(missing.session)} {why} ({scheme!r}{needs}): {what}, or set {variable}"
+        return f"{recorded_session(missing.session)} {why} ({scheme!r}{needs}): {what}, or set {variable}"
     way = f"pass auth={{{scheme!r}: …}} to the import (`atc run --openapi auth.{scheme}=…`), or set {variable}"
     return f"no credential is set for {scheme!r}{needs}: {way}"
 
@@ -162,12 +154,6 @@ _RECORDED: Mapping[MissingReason, tuple[str, str]] = {
     ),
     "elsewhere": ("is for that address alone, and another one is called", "leave service_url out"),
 }
-
-
-def _recorded(session: RecordedSession) -> str:
-    from atc.wording.origins import recorded_session
-
-    return recorded_session(session)
 
 
 def other_address(named: str, found: str) -> str:
@@ -213,12 +199,7 @@ _CAUGHT = {"", *(FaultCase[each] for each in ("INVALID_ARGUMENTS", "NOT_CALLED",
 
 
 def remark(message: str, case: str = "") -> str:
-    """Say a failure that a program caught, or what else is to be known of its answer, or of the lack of one.
-
-    Args:
-        message: the fault's own.
-        case: the fault's own.
-    """
+    """Say a failure that a program caught, or what else is to be known of its answer, or of the lack of one."""
     return f"{message}; the program went on without it" if case in _CAUGHT else message
 
 
@@ -256,7 +237,7 @@ def caveats(result: Result[Any]) -> list[str]:
 
 def argument_repair(made: ArgumentRepair) -> str:
     """Say ``took "5" as 5 for at.lat``."""
-    where = _where(made.path)
+    where = _path(made.path) or "all arguments"
     match made.kind:
         case "respelt":
             return f"read the argument {where} as {made.name}"
@@ -285,10 +266,6 @@ def argument_repairs(made: Sequence[ArgumentRepair], more: int = 0) -> list[str]
     return [*map(argument_repair, made), *([f"and {more:,} more repairs"] if more else [])]
 
 
-def _where(path: Sequence[str | int]) -> str:
-    return _path(path) or "all arguments"
-
-
 def _path(path: Sequence[str | int]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
@@ -302,12 +279,7 @@ MAX_STEPS, MAX_STEP = 8, 40
 
 
 def became_null(count: int, places: Sequence[Sequence[str | int]]) -> str:
-    """Say that numbers which JSON does not have became null: ``1 number (NaN or infinite) became null: rows[0].price``.
-
-    Args:
-        count: how many there are.
-        places: the first of them.
-    """
+    """Say that numbers which JSON does not have became null, and the places of the first: ``… rows[0].price``."""
     return f"{count:,} {'number' if count == 1 else 'numbers'} (NaN or infinite) became null{_at(count, places)}"
 
 

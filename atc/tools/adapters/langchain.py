@@ -192,11 +192,6 @@ def _is_message(hint: Any) -> bool:
 class _Call:
     """Calls of one tool.
 
-    Args:
-        tool: the tool.
-        injected: values of its injected arguments.
-        config: of every call.
-
     Raises:
         ToolImportError: an injected argument must be given and is not.
     """

@@ -55,11 +55,9 @@ class ObjectTransport(InProcessTransport, GradedTransport):
     approved_by_caller: bool = False
 
     def graded(self, *, reads: bool) -> ObjectTransport:
-        """The same, for a tool that is taken for a read, or is not."""
         return replace(self, reads=reads)
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
-        """What the tools of one import share."""
         return self.held
 
     def bound(self, arguments: Arguments) -> tuple[Callable[[], Any], bool]:
@@ -111,12 +109,8 @@ class Described:
 class Candidate:
     """One object that may become a tool.
 
-    Attributes:
-        original: its name in the framework.
-        describe: describes it.
-
-            Raises:
-                ToolImportError: it cannot be a tool.
+    Raises:
+        ToolImportError: it cannot be a tool.
     """
 
     original: str

@@ -190,13 +190,6 @@ class Connection:
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Call one tool. The answer is not held to its schema here: the broker does that, in linear time.
 
-        Args:
-            client: of the session.
-            name: of the tool.
-            arguments: of the call.
-            exchange: is told how the request goes.
-            meta: what the call bears in ``_meta``.
-
         Raises:
             MCPError: the server refuses, or went away.
             pydantic.ValidationError: what it sent is no answer.

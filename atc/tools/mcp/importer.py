@@ -156,14 +156,6 @@ def protocol_of(
 ) -> Protocol:
     """The protocol of one tool of a server's list.
 
-    Args:
-        tool: an ``mcp_types.Tool``.
-        name: what programs call it.
-        location: the server, as it may be shown.
-        trust_hints: whether the server's word about effects counts.
-        title: what the server is called.
-        server: its :attr:`atc.tools.mcp.spec.ServerSpec.identity`.
-
     Raises:
         ToolImportError: the schema of its arguments, or its name, cannot be used.
     """

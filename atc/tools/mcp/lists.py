@@ -44,12 +44,7 @@ class ListUnread(ToolImportError):
 
 @dataclass(frozen=True)
 class Listed:
-    """A list as it came.
-
-    Attributes:
-        tools: each an ``mcp_types.Tool``.
-        notes: lines about what was wrong with it, for the user.
-    """
+    """A list as it came."""
 
     tools: list[Any]
     notes: tuple[str, ...] = ()
@@ -74,7 +69,6 @@ async def listed(spec: ServerSpec, timeout_s: float, max_bytes: int) -> Listed:
     """All tools of one server, over a conversation of its own.
 
     Args:
-        spec: the server.
         timeout_s: seconds until it must be ready, and again until its list must be read.
         max_bytes: bytes of one answer, and of the whole list.
 
@@ -90,10 +84,6 @@ async def listed(spec: ServerSpec, timeout_s: float, max_bytes: int) -> Listed:
 
 async def listed_over(connection: Connection, timeout_s: float) -> Listed:
     """All tools of one server, over a conversation that somebody else ends.
-
-    Args:
-        connection: need not be ready yet.
-        timeout_s: seconds that the list may take once it is.
 
     Raises:
         ListUnread: the list cannot be read.
@@ -209,12 +199,7 @@ class KeptLists:
         self._folder = folder
 
     def read(self, key: str, server: str) -> KeptList | None:
-        """The kept list of a server; ``None`` where there is none. A damaged one is dropped, with a line.
-
-        Args:
-            key: of the server (:func:`server_key`).
-            server: what the line calls it.
-        """
+        """The kept list of a server; ``None`` where there is none. A damaged one is dropped, with a line."""
         path = self._path(key)
         try:
             with open_plain(path) as file:

@@ -36,12 +36,7 @@ MOST_S = 300.0
 
 
 class Backoff:
-    """Exponential, with jitter: many clients of one server do not come back at the same moment.
-
-    Args:
-        clock: seconds, never backwards.
-        jitter: a factor around 1 for each delay.
-    """
+    """Exponential, with jitter: many clients of one server do not come back at the same moment."""
 
     def __init__(
         self,
@@ -118,11 +113,6 @@ class _Waiting(Unreachable):
 class LiveServer(McpServer):
     """A server that runs and clients share.
 
-    Args:
-        spec: the server.
-        hooks: what it tells.
-        limits: of calls, starts and answers.
-
     Attributes:
         effects: of its tools, by their names there, as it listed them last.
     """
@@ -192,7 +182,6 @@ class LiveServer(McpServer):
         return self.effects.get(name, Effect.READ) is Effect.READ
 
     def answered(self) -> None:
-        """The server is well."""
         self.backoff.well()
 
     def unreached(self, error: Unreachable) -> None:
@@ -270,9 +259,7 @@ class Entry:
 
     Args:
         label: the server's name for people.
-        spec: the server.
         limits: of calls, starts and time.
-        lists: where its list is kept.
         slots: how many lists are read at once, of all servers together.
         changed: is called when its tools, or whether it is down, may have changed.
     """

@@ -71,7 +71,6 @@ async def stdio_transport(spec: ServerSpec, log: ServerLog, max_bytes: int) -> A
     """Start the program and speak to it; end it, and all that it started, with the block.
 
     Args:
-        spec: the server.
         log: takes what it writes beside its messages.
         max_bytes: bytes of one message. A longer one ends the conversation.
 

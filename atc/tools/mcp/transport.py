@@ -59,7 +59,6 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Service
     typed: bool = True
 
     def keyed(self, place: KeyPlace, key: str) -> McpTransport:
-        """The same, for one call that bears this key."""
         return replace(self, meta=((place.name, key),))
 
     @functools.cached_property
@@ -79,11 +78,9 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, Service
         return found
 
     def graded(self, *, reads: bool) -> McpTransport:
-        """The same, for a tool that is taken for a read, or is not."""
         return replace(self, reads=reads)
 
     def opened(self) -> AbstractAsyncContextManager[Any]:
-        """The server: tools of one import share it."""
         return self.server
 
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:

@@ -14,7 +14,8 @@ from atc.tools.parse import parse_document
 MAX_EXAMPLE = 6_000
 """Characters of JSON that an example may have; lists are shortened to get there."""
 
-_MISSING: Any = object()
+MISSING: Any = object()
+"""Stands for "the document gives no example"."""
 _MAX_DEPTH = 8
 _MAX_STEPS = 1_000  # schemas looked at for one example: a schema that holds itself many times has no end
 _SHORT_LIST = 3
@@ -37,7 +38,7 @@ class Examples:
         """
         try:
             found = self._own(media)
-            if found is _MISSING:
+            if found is MISSING:
                 found = self._of_whole(media.get("schema"))
         except ToolImportError:  # an example behind a reference that cannot be followed is no loss
             return MISSING
@@ -63,25 +64,25 @@ class Examples:
                 example = self._resolver.follow(raw)
                 if isinstance(example, dict) and "value" in example:
                     return example["value"]
-        return _MISSING
+        return MISSING
 
     def _of_schema(self, node: Any, depth: int) -> Any:
         schema = self._resolver.follow(node)
         self._steps -= 1
         if not isinstance(schema, dict) or depth > _MAX_DEPTH or self._steps < 0:
-            return _MISSING
+            return MISSING
         own = self._own(schema)
-        if own is not _MISSING:
+        if own is not MISSING:
             return own
         if isinstance(schema.get("properties"), dict):
             some = takewhile(lambda _: self._steps > 0, schema["properties"].items())
             made = {name: self._of_schema(item, depth + 1) for name, item in some}
-            known = {name: value for name, value in made.items() if value is not _MISSING}
-            return known or _MISSING
+            known = {name: value for name, value in made.items() if value is not MISSING}
+            return known or MISSING
         if isinstance(schema.get("items"), dict):
             item = self._of_schema(schema["items"], depth + 1)
-            return _MISSING if item is _MISSING else [item]
-        return _MISSING
+            return MISSING if item is MISSING else [item]
+        return MISSING
 
     def _is_structured(self, node: Any) -> bool:
         try:
@@ -91,24 +92,20 @@ class Examples:
         return isinstance(schema, dict) and (schema.get("type") in ("object", "array") or "properties" in schema)
 
 
-MISSING = _MISSING
-"""Stands for "the document gives no example"."""
-
-
 def _parsed(text: str) -> Any:
     """Documents often give a JSON example as a string."""
     try:
         found = parse_document(text, "an example")
     except ToolImportError:
-        return _MISSING
-    return found if isinstance(found, (dict, list)) else _MISSING
+        return MISSING
+    return found if isinstance(found, (dict, list)) else MISSING
 
 
 def _bounded(value: Any) -> Any:
-    if value is _MISSING or _is_short(value):
+    if value is MISSING or _is_short(value):
         return value
-    value = _with_short_lists(value) if _is_short(value, _SHORT_LIST) else _MISSING
-    return value if value is not _MISSING and _is_short(value) else _MISSING
+    value = _with_short_lists(value) if _is_short(value, _SHORT_LIST) else MISSING
+    return value if value is not MISSING and _is_short(value) else MISSING
 
 
 def _is_short(value: Any, items: int | None = None) -> bool:

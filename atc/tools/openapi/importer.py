@@ -35,9 +35,7 @@ class Import:
     """What came of a document.
 
     Attributes:
-        toolset: the tools, in the document's order.
         skipped: each operation that is no tool (``"GET /path"``) and the reason.
-        version: the document's ``openapi`` or ``swagger`` version.
     """
 
     toolset: Toolset

@@ -242,11 +242,7 @@ class Base:
 
 
 class Heirs:
-    """The bases of one document.
-
-    Args:
-        root: the document.
-    """
+    """The bases of one document."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._prefix, self._schemas = _definitions(root)

@@ -32,11 +32,7 @@ _ID_KEYS = ("id", "slug", "key", "code", "uuid", "name", "username", "login")
 
 
 def links_of(value: Any) -> list[str]:
-    """The links that a root lists, as it writes them, each once; none where it lists no places.
-
-    Args:
-        value: what the root answers.
-    """
+    """The links that a root lists, as it writes them, each once; none where it lists no places."""
     if isinstance(value, Mapping):
         for key in ("_links", "links"):
             if isinstance(value.get(key), Mapping):
@@ -134,12 +130,7 @@ def operation_of(link: str, place: Place) -> tuple[str, tuple[str, ...]] | None:
 
 
 def item_path(path: str, value: Any, place: Place) -> str | None:
-    """The path of one item of a collection, where its items name their own: ``/people/`` → ``/people/{person_id}/``.
-
-    Args:
-        path: of the collection.
-        value: what it answers.
-    """
+    """The path of one item of a collection, where its items name their own: ``/people/`` → ``/people/{person_id}/``."""
     base = path.rstrip("/") + "/"
     for item in _items(value)[:3]:
         links = item.get("_links")
@@ -176,13 +167,7 @@ def _slot_name(path: str, segment: str, item: Mapping[str, Any]) -> str:
 
 
 def document_of(title: str, origin: str, listed: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """The OpenAPI document of paths alone: what each takes in its query is named, what it answers is unknown.
-
-    Args:
-        title: of the service.
-        origin: where it is.
-        listed: the names of the query's parameters by path.
-    """
+    """The OpenAPI document of paths alone: what each takes in its query is named, what it answers is unknown."""
     paths = {}
     for path, asked in listed.items():
         places = [("path", name) for name in dict.fromkeys(re.findall(r"\{(\w+)\}", path))]

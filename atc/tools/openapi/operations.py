@@ -48,12 +48,7 @@ def effect_of(node: Mapping[str, Any], original: str, method: str, path: str) ->
     """The effect of one operation.
 
     A safe method makes a read, unless the operation's name or path suggests an effect: then the effect is unknown. A
-    summary that begins with a reading verb (``"Lists …"``) is the author's word for a read all the same.
-
-    Args:
-        node: the operation as the document has it.
-        original: its operation id, else ``"GET /path"``.
-    """
+    summary that begins with a reading verb (``"Lists …"``) is the author's word for a read all the same."""
     declared = node.get(EXTENSION)
     if isinstance(declared, str) and declared in list(Effect):
         return Effect(declared)
@@ -158,13 +153,7 @@ def find_operations(document: Document, resolver: Resolver) -> Iterator[Found]:
 class OperationReader:
     """Reads operations one at a time.
 
-    Args:
-        document: the document that they stand in.
-        resolver: follows its references.
-        schemes: its security schemes.
-        base_url: replaces every server of the document.
-        server_variables: values for variables in server URLs.
-        undeclared: a ``GET`` of which no argument is declared takes any, in its query.
+    ``undeclared``: a ``GET`` of which no argument is declared takes any, in its query.
     """
 
     def __init__(

@@ -73,12 +73,7 @@ def other_place(server: str | None, document_url: str | None) -> str:
     """The base URL at the place of a document's URL, where its server is another one that looks like a slip.
 
     A document may well be published elsewhere than its service. But at another port of the same machine, or read from
-    this machine, it is as a rule one that its service hands out without knowing its own address.
-
-    Args:
-        server: the base URL that the document names.
-        document_url: the URL that the document was read from.
-    """
+    this machine, it is as a rule one that its service hands out without knowing its own address."""
     if server is None or document_url is None:
         return ""
     named, found = _address(server), _address(document_url)

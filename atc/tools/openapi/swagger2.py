@@ -48,12 +48,6 @@ def operation(
 ) -> tuple[dict[str, Any], list[Any]]:
     """Turn one operation.
 
-    Args:
-        root: the document.
-        raw: the operation as it has it.
-        shared: the parameters of its path.
-        resolver: follows references.
-
     Returns:
         The operation with ``parameters``, ``requestBody`` and ``responses`` as OpenAPI 3 has them, and the path's
         parameters likewise.

@@ -150,7 +150,6 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
 
     @property
     def key_place(self) -> KeyPlace | None:
-        """The header that the operation declares."""
         name = self.operation.key_header
         return KeyPlace("header", name) if name else None
 
@@ -160,17 +159,14 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
         return replace(self, key_headers=tuple((name, key) for name in names.values()))
 
     def argument_at(self, place: KeyPlace) -> str | None:
-        """The argument of a header parameter of this name."""
         headers = (each for each in self.operation.parameters if each.location == "header")
         return next((each.argument for each in headers if each.name.lower() == place.name.lower()), None)
 
     def graded(self, *, reads: bool) -> OperationTransport:
-        """The same, for a tool that is taken for a read, or is not."""
         return replace(self, operation=replace(self.operation, reads=reads))
 
     @property
     def missing(self) -> MissingCredential | None:
-        """The credential that the operation asks for, and that is not there."""
         return self.service.credentials.lacking(self.operation)
 
     @property
@@ -181,7 +177,6 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
 
     @property
     def session(self) -> RecordedSession | None:
-        """The recorded login that goes with the operation."""
         return self.service.credentials.session(self.operation)
 
     @property
@@ -196,7 +191,6 @@ class OperationTransport(AnnouncingTransport, GradedTransport, KeyedTransport, S
         return OtherAddress(operation.server or "", operation.found_at) if operation.found_at else None
 
     def opened(self) -> AbstractAsyncContextManager[Any]:
-        """The service: tools of one import share it."""
         return self.service
 
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
