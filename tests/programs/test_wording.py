@@ -24,7 +24,6 @@ from atc.result import Call, Effect, Revision
 from atc.run.revision import RevisionPrompt
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.tools.stub_budget import Fit
-from atc.wording import parts
 from benchmarks.common import Ran, run_program
 from benchmarks.environments.atlas_tasks import load_tasks
 from benchmarks.programs.attribution import POLICY, cases
@@ -169,9 +168,9 @@ def test_what_a_fault_keeps_of_long_values_is_bounded() -> None:
     )  # fmt: skip
     kept = answered(call)
     assert len(kept.model_dump_json()) < 10_000
-    assert parts.answer(kept).startswith(f"f(x='{'a' * 59} …) answered [{{'y': [0, 1, 2")
+    assert wording.parts.answer(kept).startswith(f"f(x='{'a' * 59} …) answered [{{'y': [0, 1, 2")
     for value in ("a" * 700, list(range(999)), {"k": ["b" * 400] * 9}, [[]] * 999, [{}] * 999):
-        assert parts.short(trimmed(value), 500) == parts.short(value, 500)
+        assert wording.parts.short(trimmed(value), 500) == wording.parts.short(value, 500)
 
 
 def test_a_drift_of_a_response_is_data() -> None:
