@@ -224,11 +224,7 @@ def close_file(descriptor: int) -> None:
 
 
 def why_strange(path: Path) -> str:
-    """Return why others may have written what is at a path; empty where it is the user's own.
-
-    Args:
-        path: of a file or folder.
-    """
+    """Return why others may have written what is at a path; empty where it is the user's own."""
     if not hasattr(os, "getuid"):
         return f"whose {path} is cannot be told on this system"
     try:

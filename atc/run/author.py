@@ -65,7 +65,6 @@ class Author:
     """Knows what the author of one run's programs had seen before each of them.
 
     Args:
-        run: the run.
         past: of its author, where that is known: programs of this run are added.
     """
 
@@ -201,7 +200,6 @@ class Author:
         in a program that was written before. To be asked in a thread.
 
         Args:
-            attempt: the call.
             origins: of its arguments. Where one is unknown, so is what the program does, and the call is not known
                 again.
         """

@@ -63,7 +63,6 @@ class Look(Transport):
     """Answers ``look`` in one run, through the broker like any tool, and ends the program that called it.
 
     Args:
-        run: the run.
         may_ask: whether programs may ask for one more thing.
 
     Attributes:

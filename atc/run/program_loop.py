@@ -42,7 +42,6 @@ class ProgramLoop:
     """The steps of one run. Open it with :meth:`open`.
 
     Args:
-        run: the run.
         options: how programs are written, checked and traced.
         look: programs may look at values.
         part: what the prompt says of the part of the task that these programs do; empty where each is to do all of it.

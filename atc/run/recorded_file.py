@@ -130,9 +130,7 @@ async def record(stored: StoredRun, *, ways: Sequence[str] = (), redactor: Redac
     Where stand-ins take the place of values, the answer is what the program makes of these.
 
     Args:
-        stored: the run.
         ways, redactor: as of :func:`redacted`.
-        sandbox: where it is replayed.
 
     Raises:
         UsageError: it cannot be replayed, its replay is not what was recorded, or it holds a credential.

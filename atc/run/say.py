@@ -49,12 +49,7 @@ def value_text(value: Any) -> str:
 
 def sentence_of(run: Run, value: Any) -> tuple[str, tuple[Fault, ...]]:
     """Return what the program that answered says of its answer, or the value as text where it says nothing usable; and
-    why what it said is not used.
-
-    Args:
-        run: the run; its last program answered.
-        value: the answer.
-    """
+    why what it said is not used."""
     said, text = " ".join(run.said.split()), value_text(value)
     if not said or not run.settings.sentence or not run.revisions:
         return text, ()

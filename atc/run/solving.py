@@ -102,7 +102,6 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
     """Return what a dry run found.
 
     Args:
-        run: the run.
         ended: that ended it; ``None`` where it planned nothing, its strategy went on all the same, or something else
             ended it: then ``fault`` says what.
     """

@@ -38,12 +38,7 @@ RAN_ON = "it closed its channel and ran on"
 
 
 class JailSandbox(Sandbox):
-    """The drivers whose jails are forked by a zygote and driven over descriptors.
-
-    Args:
-        pool: where jails come from.
-        limits: what a program may use at most.
-    """
+    """The drivers whose jails are forked by a zygote and driven over descriptors."""
 
     def __init__(self, pool: Pool, limits: Limits) -> None:
         self.limits = limits
