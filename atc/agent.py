@@ -52,7 +52,7 @@ from atc.sandboxes.contract import Sandbox
 from atc.schemas.names import RESERVED_NAMES
 from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset
-from atc.traces.emitter import Listener, emitter, streamed
+from atc.traces.emitter import Listener, emitter, streamed, with_copies
 from atc.traces.stores import open_store
 from atc.traces.stores.base import DELETED_AT_ONCE, StoredRun, new_run_id, prune
 from atc.traces.telemetry.seam import open_telemetry
@@ -154,7 +154,8 @@ class Agent:
         self._strategy = strategy or open_strategy(self.settings.strategy)  # now, so that a wrong name is found now
         wanted = self.settings.answer if answer is None else answer
         self._answer = None if wanted is None else _type_of(wanted)
-        self._resources, self._on_event = Resources(self.settings, model, sandbox), on_event
+        self._resources = Resources(self.settings, model, sandbox)
+        self._on_event = None if on_event is None else with_copies(on_event)
         self._policy = policy or CallPolicy(
             max_calls=self.settings.max_calls,
             call_timeout_s=self.settings.call_timeout_s,
@@ -562,7 +563,7 @@ class Agent:
 
     def _events(self, request: Request) -> AsyncGenerator[Event]:
         """Begin a run and yield its events. Closed early, it stops the run."""
-        return streamed(lambda listener: self._begin(request, listener=listener))
+        return streamed(lambda listener: self._begin(request, listener=with_copies(listener)))
 
     async def _begin(
         self,

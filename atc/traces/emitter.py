@@ -60,10 +60,15 @@ def emitter(trace: TraceWriter, redactor: Redactor, *listeners: Listener | None)
             line = event.line()
         if is_kept:
             trace.write_line(line)
-        for each in told:  # what one of them changes is nobody else's: the call itself may have the same values
-            each(Event(kind, json.loads(line)["data"], event.at))
+        for each in told:
+            each(event)
 
     return emit
+
+
+def with_copies(listener: Listener) -> Listener:
+    """Return a listener of the user's as one that gets copies: the call itself may have the values of an event."""
+    return lambda event: listener(Event(event.kind, json.loads(event.line())["data"], event.at))
 
 
 async def streamed(begin: Callable[[Callable[[T], None]], Coroutine[Any, Any, object]]) -> AsyncGenerator[T]:

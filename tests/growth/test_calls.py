@@ -58,12 +58,10 @@ def broker_in(folder: Path, effect: Literal["read", "write"], *, kept: bool) -> 
     redactor = Redactor(environment={})
     folder.mkdir()
     settings: dict[str, Any] = {"policy": CallPolicy(max_calls=10_000), "redactor": redactor}
-    trace = FileTrace(folder / "trace")
-    vars(trace)["of_a_test"] = "no thread writes it"
     return Broker(
         Toolset([tool_from_function(do, effect=effect)]),
         Journal(folder / "journal" if kept else None),
-        emitter(trace, redactor, lambda event: None),
+        emitter(FileTrace(folder / "trace"), redactor, lambda event: None),
         approval=Approval("always", "allow"),
         **settings,
     )

@@ -29,15 +29,19 @@ LENGTH = 3_000
 MOST_TEXTS, MOST_MEASURED = 60, 2
 """Of one pattern: texts that are tried, and those of them whose growth is measured."""
 AT_ONE_PLACE = {
+    "atc.calls.permissions.tool_tables._ARGUMENT": "match",
+    "atc.calls.permissions.tool_tables._CALL": "fullmatch",
+    "atc.calls.permissions.meanings._ADDRESS": "fullmatch",
+    "atc.calls.permissions.meanings._HOST": "match",
+    "atc.calls.permissions.meanings._STATEMENT": "match",
+    "atc.calls.permissions.meanings._URL": "match",
     "atc._host.redaction._GUESSED": "fullmatch",
     "atc._host.extras._REQUIREMENT": "match",
     "atc.catalogue.graph.resources._STEP": "fullmatch",
     "atc.models.endpoint_errors._PAGE": "match",
-    "atc.models.endpoint_client._BEGINS": "match",
     "atc._records.packing._TAGS": "fullmatch",
     "atc.calls.permissions.lines._BARE": "match",
     "atc.calls.permissions.patterns._DOTS": "match",
-    "atc.calls.permissions.tool_tables._TOKEN": "match",
     "atc.probing.document._LABEL": "fullmatch",
     "atc.programs.check.provenance._ADDRESS": "fullmatch",
     "atc.programs.extract._CODE": "match",

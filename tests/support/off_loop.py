@@ -22,7 +22,7 @@ WATCHED = (
     *(StoredRun, FileStore, FileRun, FileTrace, JournalFile, Book),
     *(PostgresStore, PostgresRun, PostgresTrace, PostgresRecords, Session),
 )
-OPENING = (JournalFile, PostgresRecords)
+OPENING = (JournalFile, PostgresRecords, FileTrace)
 """They open what they write as they are made."""
 HARMLESS = (
     *("FileStore.run", "PostgresStore.run", "kept_in_doubt", "traceback_place"),
@@ -48,7 +48,7 @@ def _watched(name: str, method: Callable[..., Any], found: list[str]) -> Callabl
     @functools.wraps(method)
     def called(*given: Any, **named: Any) -> Any:
         if name.endswith("__init__") and (maker := sys._getframe(2)).f_code.co_filename.startswith(TESTS):
-            given[0].of_a_test = maker.f_code.co_name  # a journal that a test opened by itself: no run's
+            given[0].of_a_test = maker.f_code.co_name  # what a test opened by itself is no run's
         if asyncio._get_running_loop() is not None and not hasattr(given[0], "of_a_test") and (where := _coroutine()):
             found.append(f"{name} by {where}")
         return method(*given, **named)

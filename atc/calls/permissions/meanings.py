@@ -16,7 +16,7 @@ from typing import Literal
 Meaning = Literal["command", "statement", "address", "url"]
 
 _STATEMENT = re.compile(r"(?:SELECT|INSERT|UPDATE|DELETE|WITH|EXPLAIN|SHOW|DESCRIBE|PRAGMA|VALUES)\s")
-_ADDRESS = re.compile(r"[^\s@/]*@[^\s@/]*|[^@]*<[^\s@/]*@[^\s@/]*>")
+_ADDRESS = re.compile(r"[^\s@/]*@[^\s@/]*|[^@<]*<[^\s@/<]*@[^\s@/]*>")
 _URL = re.compile(r"([^\s:/]+)://([^/?#]*)")
 _HOST = re.compile(r"[^:/?#]*://([^/?#\\]*)")
 
@@ -35,7 +35,7 @@ _RUNNERS = _SHELLS.union(
 """Words behind which another command stands."""
 _PARTS = re.compile(r"[;&|<>()`\n\r\v\f\x85\u2028\u2029]|\$\(")
 _WORD = r"[^\s;&|(){}<>`$*?\[]"
-_UNKNOWN = re.compile(rf"(?:^|[;&|(){{}}\n\r])\s*(?:{_WORD}*[$`]|{_WORD}+[*?\[]|\{{[^\s{{}};]*,)")
+_UNKNOWN = re.compile(rf"(?:^|[;&|(){{}}\n\r])[^\S\n\r]*(?:{_WORD}*[$`]|{_WORD}+[*?\[]|\{{[^\s{{}};]*,)")
 """What is run has a name that a shell makes."""
 _REDIRECTION = re.compile(r"\d{0,3}[<>]{1,3}&?[ \t]{0,9}[^\s()<>;&|]+|\\\n")
 _COMMENT = re.compile(r"\([^()]*\)")
