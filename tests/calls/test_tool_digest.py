@@ -115,11 +115,18 @@ def test_what_a_name_stands_for_is_looked_at_when_it_counts(places: Path, monkey
     before = parts_of(bank, KEY)
     (places / "link").unlink()
     (places / "link").symlink_to("two")
-    assert changed_parts(before, parts_of(bank, KEY)) == ("command", "folder")
+    assert changed_parts(before, parts_of(bank, KEY)) == ("folder",)
     relative = mcp_tool({"command": "./bank"})
     before = parts_of(relative, KEY)
     monkeypatch.chdir("one")
-    assert changed_parts(before, parts_of(relative, KEY)) == ("command", "folder")
+    assert changed_parts(before, parts_of(relative, KEY)) == ("folder",)
+    linked = mcp_tool({"command": "x", "args": ["../link/written.txt"]})
+    before = parts_of(linked, KEY)
+    (places / "two" / "written.txt").write_text("by a call")
+    assert changed_parts(before, parts_of(linked, KEY)) == ()
+    (places / "link").unlink()
+    (places / "link").symlink_to("one")
+    assert changed_parts(before, parts_of(linked, KEY)) == ("command",)
 
 
 def jwt(**claims: str) -> str:

@@ -215,8 +215,9 @@ class ServerSpec:
             return {"address": self.url} | {f"header {name.lower()}": value for name, value in self.headers.items()}
         folder = os.path.realpath(self.cwd or ".")
         program = shutil.which(self.command[0], path=self.env.get("PATH")) or self.command[0]
-        files = [os.path.realpath(os.path.join(folder, word)) for word in (program, *self.command[1:])]
-        command = [*self.command, program, *filter(os.path.exists, files)]
+        # where links lead, and not which files there are: a call may make the one that its server writes to
+        paths = [os.path.normpath(os.path.join(folder, word)) for word in (program, *self.command[1:])]
+        command = [*self.command, program, *(real for each in paths if (real := os.path.realpath(each)) != each)]
         return {"command": json.dumps(command), "folder": folder} | {
             f"variable {name}": value for name, value in self.env.items()
         }
