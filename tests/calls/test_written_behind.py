@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
@@ -166,6 +167,7 @@ def test_a_write_that_is_cut_off_while_its_record_waits_is_not_sent_and_not_in_d
                 assert error is not None
                 assert "its record was not written in time, so it was not sent" in error
             host.broker.begin_program()
+            host.broker._sender = replace(host.broker._sender, policy=CallPolicy())
             again = host.call(number=1)
         assert (await again).error is None
         assert host.did == [1]
@@ -299,7 +301,10 @@ def test_a_run_that_has_ended_is_free_for_the_next_process() -> None:
             assert not stored.is_held()
             assert stored.last("run_ended") is not None
             stored.open_journal().close()
-    assert not [each.name for each in threading.enumerate() if each.name.startswith("atc-journal")]
+    for thread in threading.enumerate():
+        if thread.name.startswith("atc-journal"):
+            thread.join(20)
+            assert not thread.is_alive()
 
 
 def test_a_store_that_has_the_loop_is_found(tmp_path: Path) -> None:

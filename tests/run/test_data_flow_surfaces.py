@@ -136,14 +136,20 @@ def test_a_trace_that_is_cut_off_makes_nobody_trusted(bank: Bank, torn: int) -> 
 
 
 KILLED = """
-import os, signal, sys
+import os, signal, sys, time
 from pathlib import Path
 from atc import Toolset
 from tests.support.data_flow import CLEAN, TASK, Bank
 from tests.support.tools import make_tool
 
+def die(arguments):
+    (trace,) = Path(sys.argv[1]).rglob("trace.jsonl")
+    while '"tool": "pause"' not in trace.read_text():  # a thread writes it
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGKILL)
+
 bank = Bank(Path(sys.argv[1]))
-tools = Toolset([*bank.tools().values(), make_tool("pause", lambda _: os.kill(os.getpid(), signal.SIGKILL))])
+tools = Toolset([*bank.tools().values(), make_tool("pause", die)])
 with bank.agent("mail = read_mail()\\nlook(mail=mail)", "pause()\\n" + CLEAN, tools=tools) as agent:
     agent.run(TASK)
 """

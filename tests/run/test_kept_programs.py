@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,6 +51,11 @@ class World:
 
         def mark(arguments: dict[str, Any]) -> str:
             self.copies += 1
+            while (
+                sum(each.read_text().count('"tool": "mark"') for each in self.folder.glob("*/trace.jsonl"))
+                < self.copies
+            ):
+                time.sleep(0.001)  # a thread writes it
             shutil.copytree(self.folder, self.at_mark(self.copies))  # what there is if the process is killed now
             return "marked"
 
