@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,12 +30,17 @@ def vectors(count: int, seed: int = 0) -> Floats:
     return made / np.linalg.norm(made, axis=1, keepdims=True)
 
 
-def used(count: int, seed: int = 0) -> CoUsage:
+def sets(count: int, seed: int = 0) -> list[list[str]]:
     """Each tool with its neighbours of the same ten."""
-    rows = {str(row): row for row in range(count)}
     random = np.random.default_rng(seed)
-    sets = [[str(row // 10 * 10 + each) for each in random.choice(10, 3, replace=False)] for row in range(count)]
-    return CoUsage.of([(ids, 1.0) for ids in sets], rows, count)
+    return [
+        [f"tool_{row // 10 * 10 + each:03}" for each in random.choice(10, 3, replace=False)] for row in range(count)
+    ]
+
+
+def used(count: int, seed: int = 0) -> CoUsage:
+    rows = {f"tool_{row:03}": row for row in range(count)}
+    return CoUsage.of([(ids, 1.0) for ids in sets(count, seed)], rows, count)
 
 
 def test_vectors_stay_where_there_is_no_encoder() -> None:
@@ -98,12 +102,10 @@ class Own:
         return vectors(len(texts))
 
 
-def index(folder: Path, count: int, co_usage: CoUsage | None) -> ToolIndex:
+def index(folder: Path, count: int) -> None:
     tools = [Protocol(name=f"tool_{row:03}", description=f"does {row}") for row in range(count)]
     made = ToolIndex.build(tools, Own())
-    made._snapshot = replace(made.snapshot, co_usage=co_usage)
     made.save(folder)
-    return made
 
 
 def test_without_torch_the_command_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,9 +207,12 @@ def test_the_command_keeps_trained_codes_only_where_they_are_better(
     pytest.importorskip("torch")
     from atc_research.toolweaver import codes as learning
 
-    index(tmp_path / "a", 200, used(200))
+    index(tmp_path / "a", 200)
+    together = tmp_path / "used.jsonl"
+    together.write_text("".join(json.dumps({"tools": each, "count": 1}) + "\n" for each in sets(200)))
     before = (tmp_path / "a" / "index.npz").read_bytes()
     arguments = ["tools", "learn", "codes", "--index", str(tmp_path / "a"), "--epochs", "3", "--json"]
+    arguments += ["--used-together", str(together)]
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -237,7 +242,7 @@ def test_the_command_keeps_trained_codes_only_where_they_are_better(
     assert found.exit_code == 2
     assert "--layers takes" in found.stderr
 
-    index(tmp_path / "b", 30, None)
+    index(tmp_path / "b", 30)
     found = CLI.invoke(app, ["tools", "learn", "codes", "--index", str(tmp_path / "b"), "--json"])
     assert found.exit_code == 1
     assert "used together" in json.loads(found.stdout)["why"]
