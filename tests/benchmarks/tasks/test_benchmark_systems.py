@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from atc.errors import UsageError
-from atc.tools.tool import Toolset
-from benchmarks.environments.base import Episode, Task
-from benchmarks.systems import named_system
-from tests.support import ruler
 from tests.support.fake_openai_server import serving
-from tests.support.ruler import GOOD, Shop, says, tried, tried_at
-from tests.support.tools import make_tool
+from tests.support.ruler import says, tried, tried_at
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
 
@@ -118,34 +112,6 @@ def test_every_system_is_sampled_alike() -> None:
         asked = server.requests
     assert {request["temperature"] for request in asked} == {0.3}
     assert asked[0]["seed"] == asked[1]["seed"] == 0
-
-
-class Mall(Shop):
-    """The shop with tools beside it that no order needs."""
-
-    def open(self, task: Task) -> Episode:
-        episode = super().open(task)
-        others = [make_tool(f"read_poem_{number}", lambda _: "a poem") for number in range(30)]
-        return Episode(episode.tools + Toolset(others), lambda value: value == 7, self.gold(task).calls)
-
-
-@pytest.mark.parametrize(("system", "offered"), [("atc", 31), ("atc-offer:2", 2)])
-def test_fewer_tools_are_offered_only_where_that_is_asked_for(
-    system: str, offered: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ruler, "Shop", Mall)
-    named = named_system(system)
-    with serving(says(GOOD)) as server:
-        row = tried_at(server, system if named is None else named)
-        prompt = server.requests[0]["messages"][-1]["content"]
-    assert row.solved
-    assert prompt.count("\ndef ") == offered
-    assert "def order(" in prompt
-
-
-def test_a_number_of_tools_that_is_none_is_an_error() -> None:
-    with pytest.raises(UsageError, match="with N from 1"):
-        named_system("atc-offer:0")
 
 
 def test_layered_calls_act_in_layers_and_finish() -> None:

@@ -148,7 +148,7 @@ def test_a_page_that_cannot_be_written_is_found_before_anything_is_asked(folder:
 
 
 def test_a_system_that_nobody_knows_is_named_with_the_option_of_this_command(folder: Path) -> None:
-    for name in ("moon", "atc-offer:x"):
+    for name in ("moon", "atc-alpha:x"):
         ran = command(folder, 50, "--systems", name)
         assert (ran.exit_code, "--systems: " in told(ran)) == (2, True)
 
