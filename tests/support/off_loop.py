@@ -7,6 +7,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,17 @@ from atc.batch.book import Book
 from atc.calls.journal_file import JournalFile
 from atc.traces.stores.base import StoredRun
 from atc.traces.stores.files import FileRun, FileStore, FileTrace
-from atc.traces.stores.postgres import PostgresRun, PostgresStore
-from atc.traces.stores.postgres_records import PostgresRecords, PostgresTrace
-from atc.traces.stores.postgres_session import Session
 
-WATCHED = (
-    *(StoredRun, FileStore, FileRun, FileTrace, JournalFile, Book),
-    *(PostgresStore, PostgresRun, PostgresTrace, PostgresRecords, Session),
-)
-OPENING = (JournalFile, PostgresRecords, FileTrace)
+WATCHED: tuple[type, ...] = (StoredRun, FileStore, FileRun, FileTrace, JournalFile, Book)
+OPENING: tuple[type, ...] = (JournalFile, FileTrace)
 """They open what they write as they are made."""
+if find_spec("psycopg") is not None:
+    from atc.traces.stores.postgres import PostgresRun, PostgresStore
+    from atc.traces.stores.postgres_records import PostgresRecords, PostgresTrace
+    from atc.traces.stores.postgres_session import Session
+
+    WATCHED += (PostgresStore, PostgresRun, PostgresTrace, PostgresRecords, Session)
+    OPENING += (PostgresRecords,)
 HARMLESS = (
     *("FileStore.run", "PostgresStore.run", "kept_in_doubt", "traceback_place"),
     *("Book.check", "Book.done", "Book.started", "Book.in_thread"),
