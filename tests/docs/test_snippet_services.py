@@ -143,7 +143,7 @@ class Place:
         """Run the benchmark of a decoder in this process: it needs the encoder."""
         from atc_research_benchmarks import decoder  # torch
 
-        self.monkeypatch.setattr("benchmarks.retrieval.search_data.RESULTS", self.folder / "results")
+        self.monkeypatch.setattr("atc_research_benchmarks.search_data.RESULTS", self.folder / "results")
         benchmark = typer.Typer()
         benchmark.command()(decoder.main)
         ran = CliRunner().invoke(benchmark, shlex.split(command)[3:])

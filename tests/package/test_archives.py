@@ -73,7 +73,9 @@ def test_the_research_is_a_wheel_of_its_own(archives: Archives, tmp_path: Path) 
         points = [wheel.read(name).decode() for name in wheel.namelist() if name.endswith("/entry_points.txt")]
         assert names == {name.removeprefix("research/") for name in tracked("research/atc_research")}
         assert not names & {*atc.namelist()}
-    assert [re.findall(r"^\[.*\]$", text, re.MULTILINE) for text in points] == [["[atc.learn]", "[atc.strategies]"]]
+    assert [re.findall(r"^\[.*\]$", text, re.MULTILINE) for text in points] == [
+        ["[atc.learn]", "[atc.retrieval]", "[atc.strategies]"]
+    ]
 
 
 def test_what_the_index_will_show_is_true(archives: Archives) -> None:
