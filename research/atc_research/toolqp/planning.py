@@ -81,11 +81,10 @@ def _by(scores: Mapping[str, float]) -> list[str]:
 
 # -- when a search needs no plan ---------------------------------------------------------------------------------------
 # When a search needs no plan: a task of a single step that one tool fits clearly (ToolQP, Limitations: left open).
-#
-# How often that is so, and how good the ranking is then: ``python -m benchmarks.retrieval_clear``.
+# The benchmark that chose these numbers is gone, so nothing makes their figures again.
 
 MARGIN = 0.1
-"""The lead that the first tool needs; the best of both views has 1. Chosen by the benchmark named above."""
+"""The lead that the first tool needs; the best of both views has 1."""
 STEP_WORDS = 30
 _BEST = 0.999
 _END = re.compile(r"[.?!;。？！]\s+|\n")
